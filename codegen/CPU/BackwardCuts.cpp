@@ -63,7 +63,13 @@ Value Cutter::countChunks() const {
   Value wanted = wantItems(std::max<int64_t>(items, 1));
   Value most = sizes.ceilDiv(sizes.constant(granularity.copies),
                              sizes.max(sizes.mul(batch, heads), one));
-  return sizes.max(one, sizes.min(tiles, sizes.min(wanted, most)));
+  Value chunks = sizes.min(tiles, sizes.min(wanted, most));
+  if (ofAllHeads) { // else a tile is a chunk whose bytes are few enough
+    Value large = sizes.ceilDiv(tiles, sizes.constant(shape.chunkTiles));
+    chunks =
+        sizes.min(chunks, sizes.max(large, wantItems(leastItemsOfAllHeads)));
+  }
+  return sizes.max(one, chunks);
 }
 
 Value Cutter::countBytes(ArrayRef<Value> extents, int64_t words) const {

@@ -35,11 +35,11 @@ public:
                getHeadParts(lowering.plan, op.getQuery()),
                getHeadDims(op.getValues())),
         gradients(lowering, launch) {
-    if (!lowering.plan.scoreHeads)
+    if (!plan.scoreHeads)
       return;
-    weights.emplace(lowering.plan, lowering.plan.scoreHeads);
+    weights.emplace(plan, plan.scoreHeads);
     launch.weights = &*weights;
-    launch.shape.useOnePanel(weights->getHeads());
+    launch.shape.keepTilesOfAllHeads(weights->getHeads());
   }
 
   FailureOr<SmallVector<Value>> run();

@@ -52,28 +52,38 @@ struct BackwardShape {
            queries * probabilityStride + (queries + 1) * stride + width;
   }
 
-  /// For scores of all of so many heads: tiles of one panel, and blocks of
-  /// whole vectors, as windows of their offsets are. As many tiles are kept as
-  /// there is room for in a second cache beside a block and its scores, and an
-  /// eighth for what payloads keep.
-  void useOnePanel(int64_t heads) {
+  /// For scores of all of so many heads: tiles of one panel, of which some are
+  /// kept at once, and blocks of whole vectors, as windows of their offsets
+  /// are. The fewer queries a block has, the more tiles fit: it has fewer only
+  /// where else more bytes would pass than is good (CacheTraffic.h).
+  void keepTilesOfAllHeads(int64_t heads) {
     queries = llvm::alignTo(queries, stride - keys);
-    int64_t ofBlock = queries * (2 * headRow + valueRow + 2 * panel);
-    int64_t words = secondCache / 4 * 7 / 8 / heads;
-    if (!isNear)
-      tiles = std::clamp<int64_t>(
-          (words - ofBlock) / (panel * getWordsPerKey()), 1, mostKeys / panel);
     panels = 1;
     stride += panel - keys;
     keys = panel;
     keyStride = panel;
     sharesKeys = false;
+    if (isNear)
+      return;
+    unpacksKeys = true;
+    for (int64_t most : {int64_t(1), mostPasses})
+      for (int64_t cache : {secondCache, largeSecondCache})
+        for (queries = paddedRows; queries >= leastQueries; queries /= 2) {
+          tiles = countFittingTiles(cache / heads);
+          int64_t passes = countPasses();
+          chunkTiles = tiles * passes;
+          if (passes && passes <= most)
+            return;
+        }
+    queries = leastQueries;
+    chunkTiles = tiles * mostPasses;
   }
 
   /// What a tile keeps of a key while queries pass: K and V in panels, K in
   /// slabs, dK and dV.
   int64_t getWordsPerKey() const {
-    return (2 * headRow + valueRow) / perStep() + headRow + valueRow;
+    int64_t copies = unpacksKeys ? 1 : 2;
+    return (copies * headRow + valueRow) / perStep() + headRow + valueRow;
   }
 
   /// Rows of a step of a contraction over queries or keys.
@@ -88,8 +98,9 @@ struct BackwardShape {
   int64_t rows, vectors, rowVectors;
   /// Keys of a register tile, register tiles and keys of a tile of keys.
   int64_t panel, panels, keys;
-  /// Tiles of keys that an item keeps at once, while queries pass.
-  int64_t tiles = 1;
+  /// Tiles of keys that an item keeps at once, while queries pass, and those of
+  /// a chunk, at least, where there are as many.
+  int64_t tiles = 1, chunkTiles = 1;
   /// The longer a tile, the fewer bytes pass per product (CacheTraffic.h), as
   /// long as what it keeps takes up to half of a second cache.
   static constexpr int64_t leastKeys = 128, mostKeys = 256;
@@ -98,6 +109,9 @@ struct BackwardShape {
   static constexpr int64_t paddedRows = 64;
   /// Queries of a block, of which there are a whole number in those.
   int64_t queries = paddedRows;
+  /// Of scores of all heads, where a block keeps rows of all of them: with
+  /// fewer there is more to add to dK and dV than to multiply.
+  static constexpr int64_t leastQueries = 16;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.
   int64_t headRow, valueRow;
   /// Where near memory is short: each block adds to dK, dV and dQ once, so a
@@ -114,10 +128,36 @@ struct BackwardShape {
   /// lanes are then an odd number of elements apart so that threads meet in no
   /// bank.
   bool isNear = false, sharesKeys = false;
+  /// Whether rows of K are made of K^T again for dQ, of one head at a time,
+  /// where what is kept in slabs would leave room for fewer keys.
+  bool unpacksKeys = false;
   /// Steps of a contraction that are written out.
   int64_t unroll = 4;
 
 private:
+  /// Passes over the queries that a chunk of scores of all heads has at least,
+  /// at most.
+  static constexpr int64_t mostPasses = 4;
+
+  /// Of scores of all heads, beside a block of queries in so many bytes of
+  /// cache for a head; an eighth is for what payloads keep.
+  int64_t countFittingTiles(int64_t bytes) const {
+    int64_t ofBlock = queries * (2 * headRow + valueRow + 2 * panel);
+    return std::clamp<int64_t>((bytes / 4 * 7 / 8 - ofBlock) /
+                                   (panel * getWordsPerKey()),
+                               1, mostKeys / panel);
+  }
+
+  /// How often Q, dO and dQ pass in a chunk whose traffic is small, dQ once
+  /// more when chunks are added up, and K and V for an eighth of the bytes; 0
+  /// if no chunk has small traffic.
+  int64_t countPasses() const {
+    int64_t flops = 2 * (3 * headDim + 2 * valueDim) * tiles * keys;
+    int64_t perByte = leastFlopsPerByte * 9 / 8;
+    int64_t margin = flops - perByte * 4 * (headDim + valueDim + headRow);
+    return margin > 0 ? llvm::divideCeil(perByte * 4 * headRow, margin) : 0;
+  }
+
   /// A tile is one panel, as wide as near memory allows, of a block's queries.
   /// A thread multiplies `rows` scalars, four of which it loads together, with
   /// its lanes: five loads for 16 products of one lane.

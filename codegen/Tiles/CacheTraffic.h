@@ -12,11 +12,28 @@
 // tile, dQ read and written. A chunk of tiles has a dQ of its own, which is
 // cleared before and summed up after it.
 //
-// Scores of all heads keep panels of all heads, so that fewer queries or keys
-// fit: those of an item forward (AllHeadsForwardLoopNest.h), backward the tiles
-// that BackwardShape::useOnePanel makes. Backward, up to four heads of dim 64
-// have enough keys for a byte per 64 operations of the products; eight keep one
-// panel, whose tiles move a byte per 15 of these and some more of the payload.
+// Scores of all heads need those of all heads at once, so what is kept is kept
+// of all of them, and fewer queries or keys fit. Of h heads with rows of d
+// words, in c words of cache:
+//
+//   forward:  Q and O of M queries stay, 2 d words of each, and a block of K
+//             and V; 2 d words of a key pass, M / 2 operations for each byte of
+//             f32 (countItemPanels).
+//   backward: K, V, dK and dV of N keys stay, 4 d words of each, and of a block
+//             of q queries Q, dO, dQ and rows of two panels of p keys:
+//             N = (c / h - q (3 d + 2 p)) / 4 d, in whole panels. Q, dO and dQ
+//             pass, N / 1.2 operations for each byte that is fetched; in a
+//             chunk of keys that they pass k times 3 k / (3 k + 1) of it, since
+//             dQ comes once more when chunks are added up
+//             (BackwardShape::keepTilesOfAllHeads).
+//
+// Many heads have a floor. With q = 16 and an eighth of the cache for what
+// payloads keep, backward of dim 64 on AVX2, 1 MiB has room for 4 heads (144
+// keys, q = 64) and 2 MiB for 12 in one pass per chunk (120 keys). 16 have 96
+// keys, 80 operations a byte in long chunks; 20 get 60, 24 get 40 and 32 get
+// 20. More would take the scores of all heads from beyond the cache, or passes
+// over heads that make them again. Of 5 heads and more what is kept is too much
+// for 1 MiB; there it passes once per block of queries.
 //
 // The unit test of this name counts both; tools/bench/bytes.py counts the same
 // by simulating the caches.
@@ -33,8 +50,16 @@ namespace sextant::codegen {
 /// Bytes of a second cache, at least.
 constexpr int64_t secondCache = 1024 * 1024;
 
+/// Of a large one, which kernels of all heads at once count on where a small
+/// one has no room for what makes few bytes pass.
+constexpr int64_t largeSecondCache = 2 * secondCache;
+
 /// Operations of a kernel for each byte beyond the second cache, at least.
 constexpr int64_t leastFlopsPerByte = 64;
+
+/// Items of a problem of scores of all heads, at least, however small it is:
+/// heads are none.
+constexpr int64_t leastItemsOfAllHeads = 4;
 
 /// Queries of a forward item whose traffic is small, at least.
 inline int64_t getLeastQueries(int64_t elementBytes) {

@@ -7,7 +7,8 @@
 //
 //   for each few tiles of keys:
 //     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
-//     for each block of queries, for each of the tiles that see some of it:
+//     for each block of queries (the first tiles clear its dQ), for each of the
+//       tiles that see some of it:
 //       the window of its offsets
 //       for each head: S = Q K^T, dP - delta
 //       for each query, for each vector of keys: the payload again, P, and the
@@ -15,7 +16,8 @@
 //       with hinges, around each group of queries: their functions of all
 //         heads, and the moments of these
 //       every 16 queries: sums of the gradients of matrices
-//       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K
+//       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K, whose rows
+//         are made of K^T
 //       the window of gradients
 //     dK, dV of all heads: transposed into rows, row maps pulled back
 //
@@ -51,6 +53,7 @@ private:
   void enterHead(Index number);
   void emitTiles(Index first, Index step);
   void forEachKeyHead(function_ref<void()> body);
+  void clearQueryGradient();
   void emitBlock();
   Rows prepareRows(unsigned tensor, int64_t dim, int64_t row, bool mustCopy,
                    Value buffer, function_ref<void()> copy);
@@ -120,7 +123,13 @@ void AllHeadsBackwardLoopNest::emitItem() {
   point.enterItem(at);
   point.enterHead(at.batch, Index(0));
   maskPoint.enterHead(at.batch, Index(0));
-  at.clearRows(*launch.queryGradient, 0, tiles.heads);
+  auto clearAll = [&] { at.clearRows(*launch.queryGradient, 0, tiles.heads); };
+  if (launch.keyRows)
+    clearAll();
+  else
+    kernel.when(
+        kernel.less(at.getFirstKey(), at.getLength(pos::Side::key)), [] {},
+        clearAll);
   Index step = kernel.mul(chunks, shape.keys);
   kernel.loop(kernel.mul(at.chunk, shape.keys), at.getLength(pos::Side::key),
               kernel.mul(step, shape.tiles),
@@ -147,8 +156,11 @@ void AllHeadsBackwardLoopNest::emitTiles(Index first, Index step) {
   };
   forEachTile([&] { forEachKeyHead([&] { keys.load(); }); });
   point.clearSums();
+  Value areFirst = kernel.equal(first, at.getFirstKey());
   at.forEachBlock([&](Value firstOfBlock) {
     at.enterBlock(firstOfBlock);
+    if (!launch.keyRows)
+      kernel.when(areFirst, [&] { clearQueryGradient(); });
     forEachTile([&] {
       mask.enterTile();
       Visibility block = mask.classifyRows(firstOfBlock, shape.queries);
@@ -157,6 +169,22 @@ void AllHeadsBackwardLoopNest::emitTiles(Index first, Index step) {
   });
   forEachTile([&] { forEachKeyHead([&] { keys.store(); }); });
   point.storeSums();
+}
+
+/// Of the block, of all heads, and behind the last block of its padding. So it
+/// is in the cache when the first tiles add to it.
+void AllHeadsBackwardLoopNest::clearQueryGradient() {
+  Index padded = arguments.getSize(*launch.queryGradient, 3);
+  Value isLast = kernel.less(at.getLength(pos::Side::query),
+                             kernel.add(at.firstQuery, shape.queries + 1));
+  Index rows =
+      kernel.select(isLast, kernel.sub(padded, at.firstQuery), shape.queries);
+  kernel.loop(0, tiles.heads, 1, [&](Value number) {
+    kernel.clear(
+        arguments.getAddress(*launch.queryGradient,
+                             {at.chunk, at.batch, number, at.firstQuery}),
+        kernel.mul(rows, shape.headRow));
+  });
 }
 
 /// Stands at one head of the keys after the other.
@@ -311,6 +339,8 @@ void AllHeadsBackwardLoopNest::addQueryGradient(Index low, Index high) {
   int64_t row = shape.headRow;
   Value base = arguments.getAddress(
       *launch.queryGradient, {at.chunk, at.batch, at.head, at.firstQuery});
+  if (shape.unpacksKeys)
+    keys.unpackKeys();
   Value slabs = keys.getSlabs();
   kernel.loop(low, high, shape.rows, [&](Value group) {
     Value from = tiles.getRow(tiles.gradients, at.head, group);

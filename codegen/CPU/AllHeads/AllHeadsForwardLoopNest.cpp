@@ -7,6 +7,7 @@
 #include "codegen/CPU/Forward/OnlineSoftmax.h"
 #include "codegen/CPU/Forward/PanelOutput.h"
 #include "codegen/Rows/AttentionLaunch.h"
+#include "codegen/Rows/RowCopy.h"
 #include "codegen/Tables/AllHeadsPayload.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/CacheTraffic.h"
@@ -23,8 +24,11 @@ int64_t codegen::countItemPanels(const ForwardLaunch &launch, int64_t heads) {
       heads * launch.panel * (launch.queryWords + launch.outputRows);
   int64_t bytes = launch.element.getIntOrFloatBitWidth() / 8;
   int64_t enough = llvm::divideCeil(getLeastQueries(bytes), launch.panel);
-  return std::clamp<int64_t>((secondCache / 4 - ofBlock) / ofPanel, 1,
-                             std::max<int64_t>(enough, 4));
+  auto countFitting = [&](int64_t cache) {
+    return std::clamp<int64_t>((cache / 4 - ofBlock) / ofPanel, 1, enough);
+  };
+  int64_t panels = countFitting(secondCache);
+  return panels == enough ? panels : countFitting(largeSecondCache);
 }
 
 namespace {
@@ -383,13 +387,19 @@ static void createAllHeadsForwardKernel(const Lowering &lowering,
                           launch.panel);
   };
   // Fewer where a small problem would otherwise have few items: heads are no
-  // items here.
+  // items here. It has the fewer of them if its keys pass from far away.
   auto getItemPanels = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     constexpr int64_t wantedItems = 16;
     Index all = kernel.mul(countPanels(kernel, arguments),
                            arguments.getSize(launch.sites.query, 0));
-    return Index(kernel.min(kernel.max(kernel.div(all, wantedItems), 1),
-                            launch.itemPanels));
+    Index keyRows = kernel.mul(arguments.getSize(launch.sites.key, 1),
+                               arguments.getSize(launch.sites.key, 2));
+    int64_t bytes = launch.element.getIntOrFloatBitWidth() / 8;
+    Value areFar = areBeyondSecondCache(
+        kernel, keyRows, bytes * (launch.headDim + launch.valueDim));
+    Index wanted = kernel.select(areFar, leastItemsOfAllHeads, wantedItems);
+    return Index(
+        kernel.min(kernel.max(kernel.div(all, wanted), 1), launch.itemPanels));
   };
   auto countTiles = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return kernel.ceilDiv(countPanels(kernel, arguments),

@@ -126,7 +126,9 @@ KeyTile::KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads)
   rows = at.scratch.at(
       kernel, at.scratch.layout.reserveFar(
                   shape.keys * std::max(shape.headRow, shape.valueRow)));
-  if (!shape.sharesKeys)
+  if (shape.unpacksKeys)
+    slabs = rows;
+  else if (!shape.sharesKeys)
     slabs = at.reserve(shape.tiles * heads * shape.keys * shape.headRow /
                            shape.perStep(),
                        "slabs of keys");
@@ -166,7 +168,8 @@ void KeyTile::forEachSlab(Value slabs,
   auto emit = [&](Index lane, int64_t vectors) {
     int64_t rows =
         shape.sharesKeys ? shape.keyStride : shape.keys / shape.perStep();
-    body(lane, vectors, kernel.advance(slabs, {kernel.mul(lane, rows)}));
+    Index first = shape.unpacksKeys ? lane : kernel.mul(lane, rows);
+    body(lane, vectors, kernel.advance(slabs, {first}));
   };
   if (whole)
     kernel.loop(0, whole, slab,
@@ -180,7 +183,8 @@ RegisterTile KeyTile::getSlabTile(Value slab, int64_t vectors, Index first,
   RegisterTile tile;
   tile.vectors = vectors;
   tile.count = count;
-  tile.vectorStep = vectors * kernel.width();
+  tile.vectorStep =
+      shape.unpacksKeys ? shape.headRow : vectors * kernel.width();
   if (shape.sharesKeys) {
     tile.vectorStep = 1;
     tile.laneStep = shape.keyStride;
@@ -229,11 +233,16 @@ void KeyTile::load() {
     pairs = kernel.advance(rows, {shape.keys * words});
     interleaveRows(kernel, rows, total, shape.headRow, pairs);
   }
-  if (!shape.sharesKeys)
+  if (!shape.sharesKeys && !shape.unpacksKeys)
     packSlabs(pairs, kernel.div(total, shape.perStep()));
   for (const Operand &operand : {keys, values})
     kernel.clear(ofHead(operand.gradient, operand.row),
                  kernel.mul(total, operand.row));
+}
+
+void KeyTile::unpackKeys() {
+  transposePanels(at, ofHead(keys.transposed, shape.headRow), rows,
+                  shape.headRow, 1.0 / form.keyFactor, /*toRows=*/true);
 }
 
 //===----------------------------------------------------------------------===//

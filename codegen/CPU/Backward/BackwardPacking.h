@@ -55,8 +55,13 @@ public:
   /// What belongs to the head, in the place of the tile, in the memory of
   /// something that has `row` words per key.
   mlir::Value ofHead(mlir::Value memory, int64_t row);
-  /// K of the head, in slabs.
-  mlir::Value getSlabs() { return ofHead(slabs, shape.headRow); }
+  /// Makes rows of K^T of the head, if the shape says so: the same bits as its
+  /// factor is a power of two.
+  void unpackKeys();
+  /// K of the head, in slabs; those of rows that were unpacked.
+  mlir::Value getSlabs() {
+    return shape.unpacksKeys ? slabs : ofHead(slabs, shape.headRow);
+  }
   /// The slabs of a row: their first lanes, their vectors and where they are in
   /// `slabs`. A slab is as wide as the register tile of dQ, so that what one
   /// loop over the keys reads lies together: in rows it would take a few sets
@@ -87,7 +92,7 @@ private:
   int64_t heads;
   GradientRowPoint keyPoint, valuePoint;
   mlir::Value rows;  ///< f32 rows of K, V, dK or dV
-  mlir::Value slabs; ///< of rows or of pairs of rows
+  mlir::Value slabs; ///< of rows or of pairs of rows, or the rows
   Operand keys, values;
 };
 
