@@ -35,6 +35,8 @@ public:
                getHeadParts(lowering.plan, op.getQuery()),
                getHeadDims(op.getValues())),
         gradients(lowering, launch) {
+    if (!plan.scans.empty())
+      launch.shape.keepKeysOfScans();
     if (!plan.scoreHeads)
       return;
     weights.emplace(plan, plan.scoreHeads);

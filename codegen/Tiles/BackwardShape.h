@@ -79,6 +79,20 @@ struct BackwardShape {
     chunkTiles = tiles * mostPasses;
   }
 
+  /// For scans, which go over the keys twice, with all queries each time: tiles
+  /// as long as there is room for, with their scores, in a second cache.
+  void keepKeysOfScans() {
+    if (isNear)
+      return;
+    int64_t words = secondCache / 4 * 7 / 8;
+    int64_t ofBlock = queries * (headRow + valueRow + 2 * (stride - keys));
+    int64_t fitting = (words - ofBlock) / (getWordsPerKey() + 2 * queries);
+    panels = std::clamp(fitting / panel, panels, 2 * mostKeys / panel);
+    stride += panels * panel - keys;
+    keys = panels * panel;
+    probabilityStride = stride;
+  }
+
   /// What a tile keeps of a key while queries pass: K and V in panels, K in
   /// slabs, dK and dV.
   int64_t getWordsPerKey() const {

@@ -12,6 +12,13 @@
 // tile, dQ read and written. A chunk of tiles has a dQ of its own, which is
 // cleared before and summed up after it.
 //
+// Scans go over the keys of a head twice, so tiles are longer where there are
+// any (BackwardShape::keepKeysOfScans). With a table that is as wide as a row,
+// as of contextual positions, a query passes in ten rows of d words outside of
+// the tiles, in five of each tile and, of several tiles, in three of the sweep
+// for totals, which ends early: N / 6 operations for each byte of N keys in one
+// tile, so 64 from 384 keys on. Fewer have a floor: of 300 keys 50.
+//
 // Scores of all heads need those of all heads at once, so what is kept is kept
 // of all of them, and fewer queries or keys fit. Of h heads with rows of d
 // words, in c words of cache:

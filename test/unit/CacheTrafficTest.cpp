@@ -85,20 +85,44 @@ TEST(CacheTraffic, BackwardIsSmallAtAnyLength) {
 }
 
 /// What a tile keeps leaves room in a second cache of 1 MiB for the rows that
-/// pass and the scores of a block.
+/// pass and the scores of a block, also where scans keep more keys.
 TEST(CacheTraffic, BackwardTilesStayInTheSecondCache) {
   mlir::MLIRContext context;
   for (const Target &target : targets)
-    for (int64_t dim : {16, 32, 64, 96, 128, 160, 256}) {
-      BackwardShape shape(target.vector, mlir::Float32Type::get(&context),
-                          {dim}, {dim});
-      int64_t scores = 2 * shape.queries * shape.stride;
-      int64_t rows = shape.queries * (shape.headRow + shape.valueRow);
-      int64_t words = shape.keys * shape.getWordsPerKey() + scores + rows;
-      EXPECT_LE(4 * words, secondCache)
-          << target.name << ", head dim " << dim << ", tiles of " << shape.keys
-          << " keys";
-    }
+    for (bool hasScans : {false, true})
+      for (int64_t dim : {16, 32, 64, 96, 128, 160, 256}) {
+        BackwardShape shape(target.vector, mlir::Float32Type::get(&context),
+                            {dim}, {dim});
+        if (hasScans)
+          shape.keepKeysOfScans();
+        int64_t scores = 2 * shape.queries * shape.stride;
+        int64_t rows = shape.queries * (shape.headRow + shape.valueRow);
+        int64_t words = shape.keys * shape.getWordsPerKey() + scores + rows;
+        EXPECT_LE(4 * words, secondCache)
+            << target.name << ", head dim " << dim << ", tiles of "
+            << shape.keys << " keys";
+      }
+}
+
+/// Scans of the queries of a head of dim 64 with a table of as many entries,
+/// which end early: rows of d words that pass of a query are two of what is
+/// left of a row (`delta`), two of the products with the table, five of each
+/// tile, three of the pullback of products and three of the sum of dQ; where
+/// there are several tiles, three more of the sweep for totals.
+TEST(CacheTraffic, ScansOfSomeKeysAreSmall) {
+  mlir::MLIRContext context;
+  for (const Target &target : targets) {
+    BackwardShape shape(target.vector, mlir::Float32Type::get(&context), {64},
+                        {64});
+    shape.keepKeysOfScans();
+    auto count = [&](int64_t keys) -> CacheTraffic {
+      int64_t tiles = llvm::divideCeil(keys, shape.keys);
+      return {4 * 64 * (10 + 5 * tiles + (tiles > 1 ? 3 : 0)), keys * 640};
+    };
+    for (int64_t keys = 384; keys <= 4096; ++keys)
+      EXPECT_TRUE(count(keys).isSmall() || (keys > shape.keys && keys <= 588))
+          << target.name << ", " << keys << " keys, tiles of " << shape.keys;
+  }
 }
 
 TEST(CacheTraffic, ForwardIsSmallWithEnoughQueries) {

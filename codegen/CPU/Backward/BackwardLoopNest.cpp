@@ -7,7 +7,7 @@
 //     K and V: copied as rows, packed as K^T and V^T, and K in slabs of the
 //       lanes that a register tile of dQ has; clear dK^T, dV^T
 //     for each query head of the group:
-//       for each block of queries (the first tile clears its dQ) that the
+//       for each block of queries (the first tile clears its sums) that the
 //       tile's keys are not hidden from:
 //         Q and dO: copied as rows
 //         for each panel of keys:
@@ -31,6 +31,7 @@
 #include "codegen/CPU/Backward/BackwardCell.h"
 #include "codegen/CPU/Backward/BackwardKeyBand.h"
 #include "codegen/CPU/Backward/BackwardOffsetBand.h"
+#include "codegen/CPU/Backward/BackwardSweeps.h"
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tiles/OffsetTile.h"
 #include "codegen/Tiles/PiecewiseLinearTile.h"
@@ -42,33 +43,6 @@ using namespace sextant::codegen;
 using Values = KernelBuilder::Values;
 
 namespace {
-/// The sweeps over the tiles of keys that scans need; one without scans. Of
-/// each level of scans a sweep sums up the cotangents of each row, and the last
-/// sweep subtracts those of the keys that it has passed.
-class ScanSweeps {
-public:
-  ScanSweeps(BackwardItem &at, BackwardPoint &point) : at(at), point(point) {}
-
-  /// Runs `sweep`, which goes over all tiles for some query heads: for the
-  /// totals of each level of scans, then for the gradients.
-  void forEach(Index firstHead, Index heads, function_ref<void()> sweep);
-  /// Whether the sweep is one for totals, which wants no gradients.
-  bool isForTotals() const {
-    return point.scans.getSweep() == BackwardScans::Sweep::Totals;
-  }
-  /// What of a block is left to do, where some of it is visible.
-  Value emitRest(Value isSeen);
-  /// Place 0, step, ... of `count` in the order of the scans.
-  Index inOrder(Index place, Index count, int64_t step);
-  /// Writes a cell with its scans and, for a group of rows whose scans have all
-  /// reached their limits, without them.
-  void emitCell(Index group, function_ref<void()> cell);
-
-private:
-  BackwardItem &at;
-  BackwardPoint &point;
-};
-
 class BackwardLoopNest {
 public:
   explicit BackwardLoopNest(BackwardItem &at);
@@ -88,7 +62,13 @@ private:
                        int64_t stride, Index panel,
                        SeenPanels::Range<Index> groups);
   void clearQueryGradient();
+  void clearProductGradients();
   void addQueryGradient();
+  /// Whether blocks are whole ones of the padding, which pullbacks of products
+  /// read.
+  bool clearsBlocks() const {
+    return shape.queries == BackwardShape::paddedRows;
+  }
 
   BackwardItem &at;
   KernelBuilder &kernel = at.kernel;
@@ -104,83 +84,13 @@ private:
   QueryBlock queries;
   GradientSums sums;
   BackwardCell cell;
-  ScanSweeps sweeps;
+  BackwardSweeps sweeps;
   SeenPanels panels;
   BackwardOffsetBand queryBand;
   BackwardKeyBand keyBand;
   Value isLaterTile; ///< than the item's first one
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Sweeps of scans
-//===----------------------------------------------------------------------===//
-
-void ScanSweeps::forEach(Index firstHead, Index heads,
-                         function_ref<void()> sweep) {
-  const KernelPlan &plan = at.launch.plan;
-  if (plan.scans.empty())
-    return sweep();
-  using State = BackwardScans::State;
-  auto clearHead = [&](ArrayRef<State> states, Index first, Index rows) {
-    for (State state : states)
-      point.scans.clear(state, first, rows);
-  };
-  auto clear = [&](ArrayRef<State> states) {
-    Index end = at.kernel.add(firstHead, heads);
-    at.kernel.loop(firstHead, end, 1, [&](Value head) {
-      point.enterHead(at.batch, head);
-      if (!at.launch.keyRows)
-        return clearHead(states, 0,
-                         at.arguments.getSize(*at.launch.queryGradient, 3));
-      at.forEachBlock(
-          [&](Value first) { clearHead(states, first, at.shape.queries); });
-    });
-  };
-  clear({State::Carry, State::Total, State::Passed});
-  unsigned levels = *llvm::max_element(plan.scanLevels) + 1;
-  for (unsigned level = 0; level < levels; ++level) {
-    point.scans.setSweep(BackwardScans::Sweep::Totals, level);
-    sweep();
-    clear({State::Carry});
-    // Scans of lower levels have passed their cotangents on.
-    if (level > 0)
-      clear({State::Passed});
-  }
-  point.scans.setSweep(BackwardScans::Sweep::Gradients);
-  sweep();
-}
-
-Value ScanSweeps::emitRest(Value isSeen) {
-  if (isForTotals())
-    if (Value done = point.scans.emitSaturated(at.firstQuery, at.shape.queries))
-      return at.kernel.selectF(done, at.kernel.constantI1(false), isSeen);
-  return isSeen;
-}
-
-Index ScanSweeps::inOrder(Index place, Index count, int64_t step) {
-  KernelBuilder &kernel = at.kernel;
-  if (!at.launch.plan.isLeftward())
-    return place;
-  Index last = kernel.mul(kernel.div(kernel.sub(count, 1), step), step);
-  return kernel.sub(last, place);
-}
-
-void ScanSweeps::emitCell(Index group, function_ref<void()> cell) {
-  if (at.launch.plan.scans.empty())
-    return cell();
-  Value isSaturated = point.scans.emitSaturated(
-      at.kernel.add(at.firstQuery, group), at.shape.rows);
-  if (!isSaturated)
-    return cell();
-  auto emitSaturated = [&] {
-    point.scans.setSaturated(true);
-    if (!isForTotals())
-      cell();
-    point.scans.setSaturated(false);
-  };
-  at.kernel.when(isSaturated, emitSaturated, cell);
-}
 
 //===----------------------------------------------------------------------===//
 // Items
@@ -220,21 +130,22 @@ void BackwardLoopNest::emitItem() {
   sweeps.forEach(firstHead, group, [&] { emitTiles(firstHead, group); });
 }
 
-/// Clears what the item adds to, of the query heads of its group. Without scans
-/// the first tile clears dQ, if there is one.
+/// Clears what the item adds to, of the query heads of its group, but what the
+/// first tile clears block by block, if there is one.
 void BackwardLoopNest::clearSums(Index firstHead, Index group) {
-  auto clearAll = [&] {
+  auto clearRows = [&] {
     at.clearRows(*launch.queryGradient, firstHead, group);
+    if (clearsBlocks())
+      for (unsigned tensor : launch.getClearedSums())
+        at.clearRows(tensor, firstHead, group);
   };
-  if (launch.plan.scans.empty())
-    kernel.when(
-        kernel.less(at.getFirstKey(), at.getLength(pos::Side::key)), [] {},
-        clearAll);
-  else
-    clearAll();
+  kernel.when(
+      kernel.less(at.getFirstKey(), at.getLength(pos::Side::key)), [] {},
+      clearRows);
   clearInPlaceGradients();
-  for (unsigned tensor : launch.getClearedSums())
-    at.clearRows(tensor, firstHead, group);
+  if (!clearsBlocks())
+    for (unsigned tensor : launch.getClearedSums())
+      at.clearRows(tensor, firstHead, group);
   queryBand.clear(firstHead, group);
   keyBand.clear();
 }
@@ -273,6 +184,7 @@ void BackwardLoopNest::emitTiles(Index firstHead, Index group) {
   kernel.loop(at.getFirstKey(), keyLength, kernel.mul(chunks, shape.keys),
               [&](Value first) {
                 at.enterTile(sweeps.inOrder(first, keyLength, shape.keys));
+                isLaterTile = kernel.less(at.getFirstKey(), first);
                 keys.load();
                 keyBand.loadTile();
                 kernel.loop(firstHead, kernel.add(firstHead, group), 1,
@@ -280,10 +192,10 @@ void BackwardLoopNest::emitTiles(Index firstHead, Index group) {
                               at.head = head;
                               emitHead();
                             });
-                if (sweeps.isForTotals())
-                  return;
-                keyBand.endTile();
-                keys.store();
+                sweeps.forGradients([&] {
+                  keyBand.endTile();
+                  keys.store();
+                });
               });
 }
 
@@ -291,16 +203,18 @@ void BackwardLoopNest::emitHead() {
   point.enterHead(at.batch, at.head);
   queries.enterHead();
   TileSide keySide = visibility.enter(pos::Side::key, at.firstKey, shape.keys);
-  isLaterTile = kernel.less(at.getFirstKey(), at.firstKey);
   at.forEachBlock([&](Value first) {
     at.enterBlock(first);
-    Visibility block = visibility.classify(
-        visibility.enter(pos::Side::query, first, shape.queries),
-        kernel.add(first, shape.queries), keySide,
-        kernel.add(at.firstKey, kernel.mul(at.panelCount, shape.panel)));
-    kernel.when(
-        sweeps.emitRest(block.some), [&] { emitBlock(block.all); },
-        [&] { clearQueryGradient(); });
+    sweeps.forBlock([&] {
+      Visibility block = visibility.classify(
+          visibility.enter(pos::Side::query, first, shape.queries),
+          kernel.add(first, shape.queries), keySide,
+          kernel.add(at.firstKey, kernel.mul(at.panelCount, shape.panel)));
+      clearProductGradients();
+      kernel.when(
+          sweeps.emitRest(block.some), [&] { emitBlock(block.all); },
+          [&] { clearQueryGradient(); });
+    });
   });
 }
 
@@ -390,9 +304,21 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
 /// cache, and from beyond the second one once less than if all of it were
 /// cleared at the beginning.
 void BackwardLoopNest::clearQueryGradient() {
-  if (launch.plan.scans.empty())
+  if (!sweeps.isForTotals())
     kernel.when(
         isLaterTile, [] {}, [&] { at.clearBlock(*launch.queryGradient); });
+}
+
+/// Likewise what cells add to.
+void BackwardLoopNest::clearProductGradients() {
+  SmallVector<unsigned> sums = launch.getClearedSums();
+  if (!sweeps.isForTotals() && clearsBlocks() && !sums.empty())
+    kernel.when(
+        isLaterTile, [] {},
+        [&] {
+          for (unsigned tensor : sums)
+            at.clearBlock(tensor);
+        });
 }
 
 //===----------------------------------------------------------------------===//
