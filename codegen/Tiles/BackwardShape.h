@@ -66,17 +66,18 @@ struct BackwardShape {
     if (isNear)
       return;
     unpacksKeys = true;
-    for (int64_t most : {int64_t(1), mostPasses})
-      for (int64_t cache : {secondCache, largeSecondCache})
-        for (queries = paddedRows; queries >= leastQueries; queries /= 2) {
-          tiles = countFittingTiles(cache / heads);
-          int64_t passes = countPasses();
-          chunkTiles = tiles * passes;
-          if (passes && passes <= most)
-            return;
-        }
+    for (int64_t cache : {secondCache, largeSecondCache})
+      for (queries = paddedRows; queries >= leastQueries; queries /= 2) {
+        // An eighth is for what payloads keep.
+        tiles = chunkTiles = countFittingTiles(cache / heads * 7 / 8);
+        if (countPasses() == 1)
+          return;
+      }
+    // What is too much then is fetched again, but that alone: blocks take their
+    // tiles back and forth.
     queries = leastQueries;
-    chunkTiles = tiles * mostPasses;
+    tiles = countFittingTiles(largeSecondCache / heads);
+    chunkTiles = tiles * countPasses();
   }
 
   /// For scans, which go over the keys twice, with all queries each time: tiles
@@ -149,27 +150,31 @@ struct BackwardShape {
   int64_t unroll = 4;
 
 private:
-  /// Passes over the queries that a chunk of scores of all heads has at least,
-  /// at most.
+  /// Passes of the queries that a chunk of scores of all heads is asked to
+  /// have, at most.
   static constexpr int64_t mostPasses = 4;
 
-  /// Of scores of all heads, beside a block of queries in so many bytes of
-  /// cache for a head; an eighth is for what payloads keep.
+  /// Of scores of all heads, beside the scores of a block of queries and the
+  /// rows of two, since those of one are still there when the tiles pass again
+  /// with the next one, in so many bytes of cache for a head.
   int64_t countFittingTiles(int64_t bytes) const {
-    int64_t ofBlock = queries * (2 * headRow + valueRow + 2 * panel);
-    return std::clamp<int64_t>((bytes / 4 * 7 / 8 - ofBlock) /
+    int64_t ofBlock = queries * 2 * (2 * headRow + valueRow + panel);
+    return std::clamp<int64_t>((bytes / 4 - ofBlock) /
                                    (panel * getWordsPerKey()),
                                1, mostKeys / panel);
   }
 
   /// How often Q, dO and dQ pass in a chunk whose traffic is small, dQ once
-  /// more when chunks are added up, and K and V for an eighth of the bytes; 0
-  /// if no chunk has small traffic.
+  /// more when chunks are added up, and K and V for an eighth of the bytes;
+  /// where no chunk has small traffic, as often as helps.
   int64_t countPasses() const {
     int64_t flops = 2 * (3 * headDim + 2 * valueDim) * tiles * keys;
     int64_t perByte = leastFlopsPerByte * 9 / 8;
     int64_t margin = flops - perByte * 4 * (headDim + valueDim + headRow);
-    return margin > 0 ? llvm::divideCeil(perByte * 4 * headRow, margin) : 0;
+    if (margin <= 0)
+      return mostPasses;
+    return std::min<int64_t>(mostPasses,
+                             llvm::divideCeil(perByte * 4 * headRow, margin));
   }
 
   /// A tile is one panel, as wide as near memory allows, of a block's queries.

@@ -16,8 +16,10 @@
 // any (BackwardShape::keepKeysOfScans). With a table that is as wide as a row,
 // as of contextual positions, a query passes in ten rows of d words outside of
 // the tiles, in five of each tile and, of several tiles, in three of the sweep
-// for totals, which ends early: N / 6 operations for each byte of N keys in one
-// tile, so 64 from 384 keys on. Fewer have a floor: of 300 keys 50.
+// for totals, which ends early. For each byte of N keys that is N / 6
+// operations in one tile, 64 from 384 keys on, and N / 9.2 in two, so 64 again
+// from 589. What lies below, up to 383 keys and from 481 to 588, has this for a
+// floor: 50 of 300 keys, 59 of 540.
 //
 // Scores of all heads need those of all heads at once, so what is kept is kept
 // of all of them, and fewer queries or keys fit. Of h heads with rows of d
@@ -26,21 +28,22 @@
 //   forward:  Q and O of M queries stay, 2 d words of each, and a block of K
 //             and V; 2 d words of a key pass, M / 2 operations for each byte of
 //             f32 (countItemPanels).
-//   backward: K, V, dK and dV of N keys stay, 4 d words of each, and of a block
-//             of q queries Q, dO, dQ and rows of two panels of p keys:
-//             N = (c / h - q (3 d + 2 p)) / 4 d, in whole panels. Q, dO and dQ
+//   backward: K, V, dK and dV of N keys stay, 4 d words of each, and Q, dO and
+//             dQ of two blocks of q queries, the one and the one before, and of
+//             the one rows of two panels of p keys:
+//             N = (c / h - 2 q (3 d + p)) / 4 d, in whole panels. Q, dO and dQ
 //             pass, N / 1.2 operations for each byte that is fetched; in a
 //             chunk of keys that they pass k times 3 k / (3 k + 1) of it, since
 //             dQ comes once more when chunks are added up
 //             (BackwardShape::keepTilesOfAllHeads).
 //
-// Many heads have a floor. With q = 16 and an eighth of the cache for what
-// payloads keep, backward of dim 64 on AVX2, 1 MiB has room for 4 heads (144
-// keys, q = 64) and 2 MiB for 12 in one pass per chunk (120 keys). 16 have 96
-// keys, 80 operations a byte in long chunks; 20 get 60, 24 get 40 and 32 get
-// 20. More would take the scores of all heads from beyond the cache, or passes
-// over heads that make them again. Of 5 heads and more what is kept is too much
-// for 1 MiB; there it passes once per block of queries.
+// Many heads have a floor. Of dim 64 on AVX2, with an eighth of the cache for
+// what payloads keep, 1 MiB has room for 4 heads (168 keys, q = 32), 2 MiB for
+// 8 (likewise) and for 12 (120 keys, q = 16). All of 2 MiB holds 96 keys of 16
+// heads, at most 80 operations a byte in long chunks; 20 get 60, 24 get 40 and
+// 32 get 20. More would take the scores of all heads from beyond the cache, or
+// passes over heads that make them again. Of 5 heads and more what is kept is
+// too much for 1 MiB; there it passes once per block of queries.
 //
 // The unit test of this name counts both; tools/bench/bytes.py counts the same
 // by simulating the caches.

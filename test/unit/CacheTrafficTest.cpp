@@ -213,7 +213,8 @@ TEST(CacheTraffic, TilesOfAllHeadsStayInTheSecondCache) {
                          const BackwardShape &shape, int64_t heads,
                          const std::string &what) {
     int64_t scores = 2 * shape.queries * shape.panel;
-    int64_t rows = shape.queries * (2 * shape.headRow + shape.valueRow);
+    // Of the block and the one before, which the cache still holds.
+    int64_t rows = 2 * shape.queries * (2 * shape.headRow + shape.valueRow);
     int64_t kept = shape.tiles * shape.keys * shape.getWordsPerKey();
     EXPECT_LE(4 * heads * (kept + scores + rows),
               heads <= 4 ? secondCache : largeSecondCache)

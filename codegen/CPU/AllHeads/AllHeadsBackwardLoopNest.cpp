@@ -8,7 +8,7 @@
 //   for each few tiles of keys:
 //     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
 //     for each block of queries (the first tiles clear its dQ), for each of the
-//       tiles that see some of it:
+//       tiles that see some of it, back and forth:
 //       the window of its offsets
 //       for each head: S = Q K^T, dP - delta
 //       for each query, for each vector of keys: the payload again, P, and the
@@ -140,35 +140,49 @@ void AllHeadsBackwardLoopNest::emitItem() {
 void AllHeadsBackwardLoopNest::emitTiles(Index first, Index step) {
   Index rest = kernel.sub(at.getLength(pos::Side::key), first);
   Index count = kernel.min(shape.tiles, kernel.ceilDiv(rest, step));
-  auto enterTile = [&](Index place) {
-    at.place = place;
-    at.enterTile(kernel.add(first, kernel.mul(place, step)));
-  };
-  auto forEachTile = [&](function_ref<void()> body) {
-    if (shape.tiles == 1) {
-      enterTile(0);
-      return body();
-    }
-    kernel.loop(0, count, 1, [&](Value place) {
-      enterTile(place);
+  auto forEachTile = [&](function_ref<Index(Index)> order,
+                         function_ref<void()> body) {
+    auto enterTile = [&](Index place) {
+      at.place = place;
+      at.enterTile(kernel.add(first, kernel.mul(place, step)));
       body();
-    });
+    };
+    if (shape.tiles == 1)
+      return enterTile(0);
+    kernel.loop(0, count, 1, [&](Value place) { enterTile(order(place)); });
   };
-  forEachTile([&] { forEachKeyHead([&] { keys.load(); }); });
-  point.clearSums();
+  auto inOrder = [](Index place) { return place; };
+  // Every other block goes back: it begins with what the cache holds for sure.
+  auto backAndForth = [&](Index place) {
+    Index block = kernel.div(at.firstQuery, shape.queries);
+    Index last = kernel.sub(kernel.sub(count, 1), place);
+    return kernel.select(kernel.equal(kernel.rem(block, 2), 0), place, last);
+  };
+  forEachTile(inOrder, [&] { forEachKeyHead([&] { keys.load(); }); });
+  // Sums in f32 are of few terms, but a warp takes long to add them to others.
+  auto withSums = [&](bool areAddedHere, function_ref<void()> body) {
+    if (areAddedHere)
+      point.clearSums();
+    body();
+    if (areAddedHere)
+      point.storeSums();
+  };
   Value areFirst = kernel.equal(first, at.getFirstKey());
-  at.forEachBlock([&](Value firstOfBlock) {
-    at.enterBlock(firstOfBlock);
-    if (!launch.keyRows)
-      kernel.when(areFirst, [&] { clearQueryGradient(); });
-    forEachTile([&] {
-      mask.enterTile();
-      Visibility block = mask.classifyRows(firstOfBlock, shape.queries);
-      kernel.when(block.some, [&] { emitBlock(); });
+  withSums(shape.isNear, [&] {
+    at.forEachBlock([&](Value firstOfBlock) {
+      at.enterBlock(firstOfBlock);
+      if (!launch.keyRows)
+        kernel.when(areFirst, [&] { clearQueryGradient(); });
+      withSums(!shape.isNear, [&] {
+        forEachTile(backAndForth, [&] {
+          mask.enterTile();
+          Visibility block = mask.classifyRows(firstOfBlock, shape.queries);
+          kernel.when(block.some, [&] { emitBlock(); });
+        });
+      });
     });
   });
-  forEachTile([&] { forEachKeyHead([&] { keys.store(); }); });
-  point.storeSums();
+  forEachTile(inOrder, [&] { forEachKeyHead([&] { keys.store(); }); });
 }
 
 /// Of the block, of all heads, and behind the last block of its padding. So it

@@ -9,8 +9,8 @@
 //   vectors and scalars:  sums per lane
 //
 // All of these are sums in scratch memory, which are added to the sums of the
-// chunk once per block or once per tiles of keys that are kept together, there
-// in double.
+// chunk: those of tables once per block and tile, the others once per block, on
+// a GPU once per tile, there in double.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,11 +53,11 @@ public:
   void recordOperand(pos::ContractOp contract, Index first,
                      mlir::ValueRange elements) override;
 
-  /// At the start of tiles of keys: clears the sums.
+  /// Clears the sums.
   void clearSums();
   /// Adds the products of the points kept, `lanes` lanes of them.
   void addProducts(Index lanes);
-  /// At the end of tiles of keys: adds the sums to those of the chunk.
+  /// Adds the sums to those of the chunk.
   void storeSums();
 
 private:
