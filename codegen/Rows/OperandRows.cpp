@@ -119,6 +119,25 @@ struct MappedRows {
   void emitSharedItem(const Item &item, const RowValues &values,
                       SharedRowPoint &point);
 };
+
+/// Rows that are mapped in scratch memory, with columns behind some.
+struct CopiedRows {
+  const KernelPlan &plan;
+  const SiteOperands &sites;
+  pos::RowOperand operand;
+  RowParts parts;
+  ArrayRef<RowMap> maps;
+  unsigned source, target;
+  int64_t stored, words;
+  Type element;
+  int64_t dim;
+  bool appends;
+
+  /// One at a batch, head and row.
+  void emit(KernelBuilder &kernel, ArgumentBlock &arguments,
+            const std::array<Index, 3> &place, RowPoint &point,
+            Value scratch) const;
+};
 } // namespace
 
 void MappedRows::emit(const Places &places, RowPoint &point,
@@ -188,6 +207,28 @@ void MappedRows::emitSharedItem(const Item &item, const RowValues &values,
   });
 }
 
+void CopiedRows::emit(KernelBuilder &kernel, ArgumentBlock &arguments,
+                      const std::array<Index, 3> &place, RowPoint &point,
+                      Value scratch) const {
+  RowCopy copy;
+  copy.tensor = source;
+  copy.batch = place[0];
+  copy.head = place[1];
+  copy.first = place[2];
+  copy.count = 1;
+  copy.dim = dim;
+  copy.maps = maps;
+  copy.point = &point;
+  copy.to = scratch;
+  copy.rowWords = words;
+  if (appends)
+    emitHeadCopy(kernel, arguments, plan, sites, operand, parts, copy, element);
+  else
+    emitRowCopy(kernel, arguments, copy, element);
+  storeRow(kernel, scratch, stored, arguments.getAddress(target, place),
+           element);
+}
+
 /// Items of rows whose values heads share: ranges of rows, and of the heads of
 /// all elements of the batch. The fewer ranges of heads there are the more
 /// share what is computed of a row.
@@ -237,8 +278,9 @@ Value codegen::launchOperandRows(const Lowering &lowering,
   unsigned target = operands.write(result);
   Type element = type.getElementType();
   int64_t words = getCopiedRowWords(lowering.target, stored, /*pairs=*/false);
-
   int64_t dim = type.getDimSize(3);
+  CopiedRows copied{plan,   sites,  operand, parts,   maps, source,
+                    target, stored, words,   element, dim,  appends};
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     if (!values.empty())
       return getSharedItems(kernel,
@@ -267,25 +309,7 @@ Value codegen::launchOperandRows(const Lowering &lowering,
       if (inRegisters)
         return mapped.emitItem(item, point);
       kernel.loop(item[2], item.end(2), 1, [&](Value row) {
-        RowCopy copy;
-        copy.tensor = source;
-        copy.batch = item[0];
-        copy.head = item[1];
-        copy.first = row;
-        copy.count = 1;
-        copy.dim = dim;
-        copy.maps = maps;
-        copy.point = &point;
-        copy.to = scratch;
-        copy.rowWords = words;
-        if (appends)
-          emitHeadCopy(kernel, arguments, plan, sites, operand, parts, copy,
-                       element);
-        else
-          emitRowCopy(kernel, arguments, copy, element);
-        storeRow(kernel, scratch, stored,
-                 arguments.getAddress(target, {item[0], item[1], row}),
-                 element);
+        copied.emit(kernel, arguments, {item[0], item[1], row}, point, scratch);
       });
     });
   };
