@@ -191,6 +191,28 @@ def test_elements_of_f16_take_what_those_of_bf16_do(sass, direction):
     assert f16.spills <= bf16.spills
 
 
+FIRE = ["tensor<f32>"] * 2 + ["tensor<?xf32>"] * 2 + ["tensor<?x?xf32>", "tensor<?xf32>"]
+
+
+@pytest.mark.parametrize(
+    "target, direction, most",
+    [
+        ("cuda:sm_80", "attention", 13.2),
+        ("cuda:sm_90a", "attention", 13.7),
+        ("cuda:sm_80", "attention_backward", 36.0),
+        ("cuda:sm_90a", "attention_backward", 37.3),
+    ],
+    ids=["forward", "forward-90", "backward", "backward-90"],
+)
+def test_a_function_of_hinges_on_one_line(sass, target, direction, most):
+    """Most tiles lie in the segment in which the one before lay: there the function is an
+    instruction per score, and its gradients are those of a table and of a vector."""
+    counts = measure(sass, getattr(sass, direction)(["causal", "fire"], FIRE, (64, 64)), target)
+    assert counts.per_score() <= most
+    if target == "cuda:sm_90a":
+        assert counts.per_score("LDL", "STL") <= 0.3
+
+
 def test_a_payload_divides_by_no_constant(sass):
     """Nor does its pullback: it multiplies, without a branch for rare numbers."""
     model = sass.attention_backward(["softcap"], [], (64, 64))

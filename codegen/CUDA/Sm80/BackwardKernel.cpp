@@ -41,7 +41,8 @@ private:
     SmallVector<Values> values; ///< dV; then none
 
     SmallVector<MutableArrayRef<Value>> getParts() {
-      SmallVector<MutableArrayRef<Value>> parts{walk, stage, payload, keys};
+      SmallVector<MutableArrayRef<Value>> parts{walk, stage, hinges, payload,
+                                                keys};
       llvm::append_range(parts, values);
       return parts;
     }
@@ -55,6 +56,10 @@ private:
   Values emitHead(const Pass &pass, Index head, ValueRange carried,
                   const Carried &like);
   Carried emitTile(const Pass &pass, Carried carried);
+  Value getMoments(size_t number);
+  void addScoreGradients(Value stage, ValueRange keyProducts,
+                         ValueRange probabilities, Carried &carried,
+                         MutableArrayRef<Value> ofHinges);
   Values multiplyValues(Value stage);
   FragmentRows makeRows(const SharedRowShape &shape);
   void storeKeys(ValueRange sums);
@@ -76,8 +81,8 @@ private:
 
   // Where the emitted code stands.
   Index batch = 0, keyHead = 0, chunk = 0;
-  Value firstKey;                  ///< of the tile (i32)
-  SmallVector<Value> hingeMoments; ///< addresses, as wanted.hingeSums
+  Index queryHead = 0;
+  Value firstKey; ///< of the tile (i32)
 };
 } // namespace
 
@@ -150,6 +155,41 @@ Values FragmentBackward::multiplyValues(Value stage) {
   return sums;
 }
 
+/// dS comes to shared memory, and to dK where warps do not share that out. Adds
+/// the gradients of what the payload reads to what is carried, to the state of
+/// a hinge product, and to sums elsewhere.
+void FragmentBackward::addScoreGradients(Value stage, ValueRange keyProducts,
+                                         ValueRange probabilities,
+                                         Carried &carried,
+                                         MutableArrayRef<Value> ofHinges) {
+  Values outputProducts = multiplyValues(stage);
+  if (hingeProduct.exists()) {
+    Values results = gradients.emitCotangents(probabilities, outputProducts);
+    sharedScores.store(results, tile.getScoreGradients());
+    // While sums are made no number of their operands waits for them.
+    if (!share)
+      products.addRows(results, {stage}, tile.head, carried.keys);
+    hingeProduct.addGradients(sums, results, ofHinges);
+    return;
+  }
+  Values all = gradients.emitScoreGradients(keyProducts, probabilities,
+                                            outputProducts, wanted);
+  size_t taken = 0;
+  auto take = [&](size_t count) {
+    size_t first = taken;
+    taken += count * tile.countScores();
+    return ArrayRef(all).slice(first, taken - first);
+  };
+  Values results(take(1));
+  sharedScores.store(results, tile.getScoreGradients());
+  sums.addTile(take(wanted.hoisted.size()), carried.payload);
+  for (auto [number, function] : llvm::enumerate(wanted.hingeSums))
+    hinges.addMoments(function, tile.getElements(), take(1),
+                      getMoments(number));
+  if (!share)
+    products.addRows(results, {stage}, tile.head, carried.keys);
+}
+
 FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
                                                      Carried carried) {
   Value first = getFirstColumn(carried.walk);
@@ -163,7 +203,8 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
   Values keyProducts(tile.countScores(), kernel.constantF32(0));
   products.multiply({getShared(0)}, {stage}, tile.head, keyProducts);
   Values probabilities = gradients.emitProbabilities(
-      scores.emit(keyProducts, walk.isVisible(carried.walk)));
+      scores.emit(keyProducts, walk.isVisible(carried.walk)),
+      scores.getAddend());
   if (share)
     sharedScores.store(probabilities, tile.getProbabilities());
   else if (pass.ofValues)
@@ -171,22 +212,7 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
       products.addRows(probabilities, {stage, tile.getOutputGradients(number)},
                        shape, carried.values[number]);
   if (pass.ofKeys) {
-    Values all = gradients.emitScoreGradients(keyProducts, probabilities,
-                                              multiplyValues(stage), wanted);
-    size_t taken = 0;
-    auto take = [&](size_t count) {
-      size_t first = taken;
-      taken += count * tile.countScores();
-      return ArrayRef(all).slice(first, taken - first);
-    };
-    ArrayRef<Value> scoreGradients = take(1);
-    sharedScores.store(scoreGradients, tile.getScoreGradients());
-    sums.addTile(take(wanted.hoisted.size()), carried.payload);
-    for (auto [number, moments] :
-         llvm::zip_equal(wanted.hingeSums, hingeMoments))
-      hinges.addMoments(number, tile.getElements(), take(1), moments);
-    if (!share)
-      products.addRows(scoreGradients, {stage}, tile.head, carried.keys);
+    addScoreGradients(stage, keyProducts, probabilities, carried, next.hinges);
     if (keepsQuerySums)
       thread.waitForCopies(1); // the next tile may still be on its way
     thread.synchronizeBlock();
@@ -213,6 +239,17 @@ HeadNumbers FragmentBackward::getNumbers(Index head) {
   return {find(batch), find(kernel.add(kernel.mul(chunk, size(0)), batch))};
 }
 
+/// The address of the moments of a function of wanted.hingeSums at the head.
+Value FragmentBackward::getMoments(size_t number) {
+  const KernelPlan &plan = launch.plan;
+  unsigned function = plan.findHinges(plan.hingeSums[wanted.hingeSums[number]]);
+  // Each warp has a part of its own.
+  Index part =
+      kernel.add(kernel.mul(chunk, tile.warps), kernel.fromI32(thread.warp));
+  return arguments.getAddress(*launch.hingeMoments[function],
+                              {part, batch, queryHead});
+}
+
 /// There are statistics of all rows of a tile, in front of its windows.
 SmallVector<ChunkPart> FragmentBackward::getStatistics(Index ofHeads) {
   SmallVector<ChunkPart> parts;
@@ -235,16 +272,7 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   point.enterRows(batch, head, firstKey, getStatistics(numbers.ofHeads));
   queryGradient.enterHead(numbers);
   sums.enterHead(numbers);
-  hingeMoments.clear();
-  for (unsigned number : wanted.hingeSums) {
-    const KernelPlan &plan = launch.plan;
-    unsigned function = plan.findHinges(plan.hingeSums[number]);
-    // Each warp has a part of its own.
-    Index part =
-        kernel.add(kernel.mul(chunk, tile.warps), kernel.fromI32(thread.warp));
-    hingeMoments.push_back(arguments.getAddress(*launch.hingeMoments[function],
-                                                {part, batch, head}));
-  }
+  queryHead = head;
   Index first = kernel.fromI32(firstKey);
   Index count = kernel.min(tile.countRows(),
                            kernel.sub(kernel.fromI32(keyLength), first));
@@ -254,12 +282,21 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   Carried start = unflatten(before, like);
   if (pass.ofKeys)
     start.payload = sums.begin();
+  if (hingeProduct.exists()) {
+    FragmentHingeProduct::FindMoments find;
+    if (pass.ofKeys && !wanted.hingeSums.empty())
+      find = [&] { return getMoments(0); };
+    start.hinges = hingeProduct.enterHead(find);
+  }
   Carried end = passTiles<Carried>(
       start, side, thread.constant(0), kernel.toI32(tiles),
       [&](Carried carried) { return emitTile(pass, std::move(carried)); });
   if (pass.ofKeys)
     sums.finishHead(firstKey, end.payload);
+  if (hingeProduct.exists())
+    hingeProduct.finishHead(end.hinges);
   end.walk.clear();
+  end.hinges.clear();
   end.payload.clear();
   return flatten(end);
 }

@@ -22,7 +22,9 @@ struct SumSinks {
   explicit SumSinks(const KernelPlan &plan);
 
   llvm::SmallVector<const Hoisted *> offsets, queries, keys, scalars;
-  SumWords getWords(const KernelPlan &plan) const;
+  /// `isHingeProduct`: cotangents are made of those of scores where they are
+  /// summed up.
+  SumWords getWords(const KernelPlan &plan, bool isHingeProduct) const;
 };
 
 /// Whether gradients may be summed up in any order.
@@ -48,7 +50,7 @@ struct BackwardOperands : FragmentOperands, PayloadSums {
       : FragmentOperands(plan, pos::Side::query), sinks(plan),
         isUnordered(isSumUnordered(plan.owner)),
         tile(headDim, valueDims, windows.offsets.size(), windows.columns.size(),
-             sinks.getWords(plan), sharedBytes,
+             sinks.getWords(plan, hingeProduct.has_value()), sharedBytes,
              /*readsQuerySums=*/!isUnordered) {}
 
   /// The number of the partial sums of a value's gradient.

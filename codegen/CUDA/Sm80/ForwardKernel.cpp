@@ -44,7 +44,7 @@ private:
     Values output;
 
     SmallVector<MutableArrayRef<Value>> getParts() {
-      return {walk, stage, softmax.maxima, softmax.sums, output};
+      return {walk, stage, hinges, softmax.maxima, softmax.sums, output};
     }
   };
 
@@ -114,7 +114,7 @@ FragmentForward::Carried FragmentForward::emitTile(Carried carried) {
   Values tileScores(tile.countScores(), kernel.constantF32(0));
   products.multiply({getShared(0)}, {stage}, tile.query, tileScores);
   tileScores = scores.emit(tileScores, walk.isVisible(carried.walk));
-  softmax.update(carried.softmax, tileScores,
+  softmax.update(carried.softmax, tileScores, scores.getAddend(),
                  [&](const FragmentSoftmax::Scaling &scaling) {
                    output.scale(carried.output, scaling);
                  });
@@ -151,6 +151,8 @@ void FragmentForward::emit(Index batch, Index block, Index number,
 
   Carried start;
   start.stage = thread.constant(0);
+  if (hingeProduct.exists())
+    start.hinges = hingeProduct.enterHead();
   start.softmax = softmax.begin();
   start.output.assign(output.countSums(), kernel.constantF32(0));
   auto [firstTile, endTile] = getTiles(split);

@@ -32,10 +32,15 @@ void FragmentGradients::forElements(Statistic statistic,
 
 /// By the operations of the forward (FragmentSoftmax.cpp): an error of a score
 /// is one of its probability.
-Values FragmentGradients::emitProbabilities(ValueRange all) {
+Values FragmentGradients::emitProbabilities(ValueRange all, Value addend) {
   Values results(all);
   double factor = scores.getForm().exponentFactor;
-  forElements(Statistic::NegativeShift, [&](unsigned number, Value shift) {
+  llvm::DenseMap<Value, Value> shifts;
+  forElements(Statistic::NegativeShift, [&](unsigned number, Value negative) {
+    Value &shift = shifts[negative];
+    if (!shift)
+      shift = addend ? kernel.fma(addend, kernel.constantF32(factor), negative)
+                     : negative;
     Value exponent =
         factor == 1.0
             ? kernel.addF(all[number], shift)
@@ -48,15 +53,21 @@ Values FragmentGradients::emitProbabilities(ValueRange all) {
   return results;
 }
 
-Values FragmentGradients::emitScoreGradients(ValueRange products,
-                                             ValueRange probabilities,
-                                             ValueRange gradients,
-                                             const WantedCotangents &wanted) {
+Values FragmentGradients::emitCotangents(ValueRange probabilities,
+                                         ValueRange gradients) {
   Values results(gradients);
   forElements(Statistic::NegativeDelta, [&](unsigned number, Value delta) {
     results[number] = kernel.mulF(kernel.addF(gradients[number], delta),
                                   probabilities[number]);
   });
+  return results;
+}
+
+Values FragmentGradients::emitScoreGradients(ValueRange products,
+                                             ValueRange probabilities,
+                                             ValueRange gradients,
+                                             const WantedCotangents &wanted) {
+  Values results = emitCotangents(probabilities, gradients);
   if (launch.plan.score)
     return scores.pullBack(products, results, wanted);
   // What only a mask reads has no gradient.

@@ -22,10 +22,14 @@ public:
 
   /// Stands at a tile, whose statistics are at an address of shared memory.
   void enterTile(mlir::Value statistics);
-  /// P = exp2(score - shift) / sum.
-  Values emitProbabilities(mlir::ValueRange scores);
-  /// dS = P * (dP - delta), pulled back through the payload; `products` are
-  /// what scores were made of. Behind it, one after the other, the wanted
+  /// P = exp2(score - shift) / sum, with `addend` added to each score (null:
+  /// none).
+  Values emitProbabilities(mlir::ValueRange scores, mlir::Value addend);
+  /// P * (dP - delta): the cotangents of what the payload gives.
+  Values emitCotangents(mlir::ValueRange probabilities,
+                        mlir::ValueRange gradients);
+  /// dS: these pulled back through the payload; `products` are what scores were
+  /// made of. Behind it, one after the other, the wanted
   /// cotangents.
   Values emitScoreGradients(mlir::ValueRange products,
                             mlir::ValueRange probabilities,

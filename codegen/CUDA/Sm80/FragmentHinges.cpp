@@ -53,21 +53,31 @@ Value FragmentHinges::countKnots(Value table,
 
 FragmentHinges::Reach
 FragmentHinges::findReach(unsigned number, ArrayRef<FragmentElement> elements) {
-  const KernelPlan &plan = launch.plan;
   Values all = getArguments(number, elements);
   Value least = all.front(), most = all.front();
   for (Value argument : ArrayRef(all).drop_front()) {
     least = thread.minNumber(least, argument);
     most = thread.maxNumber(most, argument);
   }
-  least = acrossWarp(least,
-                     [&](Value a, Value b) { return thread.minNumber(a, b); });
-  most = acrossWarp(most,
-                    [&](Value a, Value b) { return thread.maxNumber(a, b); });
+  return findReach(
+      number, getTable(number),
+      acrossWarp(least,
+                 [&](Value a, Value b) { return thread.minNumber(a, b); }),
+      acrossWarp(most,
+                 [&](Value a, Value b) { return thread.maxNumber(a, b); }));
+}
+
+Value FragmentHinges::getTable(unsigned number) {
+  const KernelPlan &plan = launch.plan;
   auto [batch, head] = point.getPlace();
   unsigned table = launch.sites.hinges[plan.findHinges(plan.hingeSums[number])];
+  return arguments.getAddress(table, {batch, head});
+}
+
+FragmentHinges::Reach FragmentHinges::findReach(unsigned number, Value table,
+                                                Value least, Value most) {
   Reach reach;
-  reach.table = arguments.getAddress(table, {batch, head});
+  reach.table = table;
   PiecewiseLinearLayout layout = getLayout(number);
   Value units = thread.constant(layout.units);
   // Padding is above no finite number. Where all are NaN, any segment will do.
@@ -175,6 +185,11 @@ void FragmentHinges::addSums(ValueRange all, ValueRange cotangents, Value sum,
     ofProducts = kernel.fma(cotangent, kernel.selectF(isSeen, argument, zero),
                             ofProducts);
   }
+  addSums(ofAll, ofProducts, sum, product);
+}
+
+void FragmentHinges::addSums(Value ofAll, Value ofProducts, Value sum,
+                             Value product) {
   auto add = [&](Value a, Value b) { return kernel.addF(a, b); };
   ofAll = acrossWarp(ofAll, add);
   ofProducts = acrossWarp(ofProducts, add);

@@ -31,6 +31,30 @@ public:
 
   bool areAny() const { return !launch.plan.hingeSums.empty(); }
 
+  /// One function at a tile.
+  struct Reach {
+    mlir::Value table;     ///< of the head
+    mlir::Value low, high; ///< the first and the last segment (i32)
+  };
+  /// The reach of function `number` where arguments are in a range, which is
+  /// the same in all lanes.
+  Reach findReach(unsigned number, mlir::Value table, mlir::Value least,
+                  mlir::Value most);
+  /// The table of function `number` at the head where the point stands.
+  mlir::Value getTable(unsigned number);
+  PiecewiseLinearLayout getLayout(unsigned number) const;
+  /// Stands at a tile where the only function has a reach.
+  void enterReach(const Reach &reach) { reaches = {reach}; }
+  const Reach &getReach() const { return reaches.front(); }
+
+  /// Joins the values of all lanes of a warp.
+  mlir::Value
+  acrossWarp(mlir::Value value,
+             llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> join);
+  /// Adds what lanes have of two sums to two moments (f64).
+  void addSums(mlir::Value ofAll, mlir::Value ofProducts, mlir::Value sum,
+               mlir::Value product);
+
   /// Stands at a tile, of which the warp has these elements, unless it does so
   /// already. Gives whether each function has one segment there, an i1.
   mlir::Value enterTile(llvm::ArrayRef<FragmentElement> elements);
@@ -47,25 +71,15 @@ public:
                   mlir::ValueRange cotangents, mlir::Value moments);
 
 private:
-  /// One function at the tile at hand.
-  struct Reach {
-    mlir::Value table;     ///< of the head
-    mlir::Value low, high; ///< the first and the last segment (i32)
-  };
-
   Reach findReach(unsigned number, llvm::ArrayRef<FragmentElement> elements);
   mlir::Value countKnots(mlir::Value table, const PiecewiseLinearLayout &layout,
                          mlir::arith::CmpFPredicate predicate,
                          mlir::Value bound);
-  mlir::Value
-  acrossWarp(mlir::Value value,
-             llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> join);
   Values getArguments(unsigned number,
                       llvm::ArrayRef<FragmentElement> elements);
   /// Values of the line of a segment.
   Values emitLine(const Reach &reach, const PiecewiseLinearLayout &layout,
                   Index segment, mlir::ValueRange arguments);
-  PiecewiseLinearLayout getLayout(unsigned number) const;
   /// Adds the sum over the warp of some cotangents, and that of their products
   /// with the arguments, to two moments.
   void addSums(mlir::ValueRange arguments, mlir::ValueRange cotangents,

@@ -1,6 +1,7 @@
 //===- FragmentOperands.cpp - What kernels on tensor cores read -----------===//
 
 #include "codegen/CUDA/Sm80/BackwardOperands.h"
+#include "codegen/CUDA/Sm80/FragmentScores.h"
 #include "codegen/Rows/OperandRows.h"
 #include "dialects/Exec/IR/Exec.h"
 
@@ -88,11 +89,13 @@ SumSinks::SumSinks(const KernelPlan &plan) {
   }
 }
 
-SumWords SumSinks::getWords(const KernelPlan &plan) const {
+SumWords SumSinks::getWords(const KernelPlan &plan, bool isHingeProduct) const {
   SumWords words;
   words.diagonals = offsets.size();
   words.columns = queries.size();
   words.scalars = scalars.size();
+  if (isHingeProduct)
+    return words;
   // The cotangent of what a payload adds is that of the score. Others differ,
   // and what is not a sum is pulled back from its argument.
   int64_t sinks =
@@ -118,6 +121,47 @@ TileWindows::TileWindows(const KernelPlan &plan, pos::Side columnSide) {
     else if (hoisted.form == getVectorForm(columnSide))
       columns.push_back(&hoisted);
   }
+}
+
+/// Of a function of hinges whose segments have numbers of 15 bits.
+static constexpr int64_t mostUnits = INT16_MAX;
+
+/// Of two operands in either order: the one that is `first`, and the other.
+static Value getOther(Operation *op, Value first) {
+  return op->getOperand(0) == first ? op->getOperand(1) : op->getOperand(0);
+}
+
+std::optional<HingeProduct> HingeProduct::find(const KernelPlan &plan,
+                                               const TileWindows &windows) {
+  // What is added to a product of rows is to be in its units.
+  if (!plan.isAdditive || plan.hingeSums.size() != 1 ||
+      FragmentForm(plan).productFactor != 1.0)
+    return std::nullopt;
+  HingeProduct found{plan.hingeSums.front()};
+  pos::HingesOp function = plan.hinges[plan.findHinges(found.op)].op;
+  if (function.getNumUnits() > mostUnits)
+    return std::nullopt;
+  Block &payload = pos::ScoreOp(plan.score).getBody().front();
+  auto sum =
+      payload.getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
+  auto product = found.op.getValue().getDefiningOp<arith::MulFOp>();
+  if (!sum || !product ||
+      !llvm::is_contained(sum->getOperands(), payload.getArgument(0)) ||
+      getOther(sum, payload.getArgument(0)) != found.op.getResult())
+    return std::nullopt;
+  for (Value factor : product->getOperands()) {
+    auto op = factor.getDefiningOp<pos::HoistOp>();
+    const Hoisted *hoisted = op ? plan.find(op) : nullptr;
+    if (!hoisted || hoisted->isEmittedInPlace || !factor.getType().isF32())
+      return std::nullopt;
+    if (llvm::is_contained(windows.offsets, hoisted))
+      found.ofOffsets = hoisted;
+    else if (hoisted->form == HoistForm::QueryVector)
+      found.ofQueries = hoisted;
+  }
+  if (!found.ofOffsets || !found.ofQueries)
+    return std::nullopt;
+  return found;
 }
 
 void FragmentOperands::read(const Lowering &lowering, const HoistTables &tables,

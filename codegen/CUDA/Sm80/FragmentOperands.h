@@ -17,6 +17,17 @@ struct TileWindows {
   llvm::SmallVector<const Hoisted *> offsets, columns;
 };
 
+/// A score payload that adds to its argument one function of hinges, at the
+/// product of a value over offsets and one over queries:
+/// FragmentHingeProduct.h.
+struct HingeProduct {
+  pos::HingeSumOp op;
+  const Hoisted *ofOffsets = nullptr, *ofQueries = nullptr;
+
+  static std::optional<HingeProduct> find(const KernelPlan &plan,
+                                          const TileWindows &windows);
+};
+
 /// The form of a hoisted value over rows of a side.
 inline HoistForm getVectorForm(pos::Side side) {
   return side == pos::Side::key ? HoistForm::KeyVector : HoistForm::QueryVector;
@@ -44,10 +55,12 @@ void checkLengths(const Lowering &lowering);
 /// Numbers of the operands of a launch, as far as both directions have them.
 struct FragmentOperands {
   FragmentOperands(const KernelPlan &plan, pos::Side columnSide)
-      : plan(plan), windows(plan, columnSide) {}
+      : plan(plan), windows(plan, columnSide),
+        hingeProduct(HingeProduct::find(plan, windows)) {}
 
   const KernelPlan &plan;
   TileWindows windows;
+  std::optional<HingeProduct> hingeProduct;
   KernelOperands layout;
   SiteOperands sites;
   /// Rows as products read them.

@@ -137,6 +137,14 @@ Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
 Values FragmentScores::emitScores(ValueRange products) {
   if (!hinges.areAny())
     return emitGroups(products, /*isOneLine=*/true);
+  if (hingeProduct.exists())
+    return kernel.choose(
+        hingeProduct.getIsOneLine(), products.getTypes(),
+        [&] { return hingeProduct.emitLine(products); },
+        [&] {
+          hingeProduct.enterReach();
+          return emitGroups(products, /*isOneLine=*/false);
+        });
   Value isOneLine = hinges.enterTile(tile.getElements());
   return kernel.choose(
       isOneLine, products.getTypes(),

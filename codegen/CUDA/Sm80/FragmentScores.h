@@ -9,7 +9,7 @@
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSCORES_H
 #define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTSCORES_H
 
-#include "codegen/CUDA/Sm80/FragmentHinges.h"
+#include "codegen/CUDA/Sm80/FragmentHingeProduct.h"
 
 namespace sextant::codegen {
 
@@ -38,15 +38,21 @@ public:
 
   FragmentScores(KernelBuilder &kernel, ArgumentBlock &arguments,
                  FragmentPoint &point, FragmentHinges &hinges,
+                 FragmentHingeProduct &hingeProduct,
                  const FragmentOperands &launch, const ScoreTile &tile)
       : kernel(kernel), arguments(arguments), point(point), hinges(hinges),
-        launch(launch), tile(tile), form(launch.plan),
-        start(*kernel.builder.getInsertionBlock()) {}
+        hingeProduct(hingeProduct), launch(launch), tile(tile),
+        form(launch.plan), start(*kernel.builder.getInsertionBlock()) {}
 
   const FragmentForm &getForm() const { return form; }
 
-  /// The scores of products; `isVisible` (i1): the mask shows all of them, and
-  /// all keys of the tile exist, in a backward all queries, too.
+  /// What is to be added to all scores of the tile at hand (f32); null for
+  /// nothing.
+  mlir::Value getAddend() const {
+    return hingeProduct.exists() ? hingeProduct.getAddend() : mlir::Value();
+  }
+  /// The scores of products, but for that; `isVisible` (i1): the mask shows all
+  /// of them, and all keys of the tile exist, in a backward all queries, too.
   Values emit(mlir::ValueRange products, mlir::Value isVisible);
   /// The gradients of products times the scale, from those of what a payload
   /// gives; behind them, one after the other, the wanted cotangents at all
@@ -71,6 +77,7 @@ private:
   ArgumentBlock &arguments;
   FragmentPoint &point;
   FragmentHinges &hinges;
+  FragmentHingeProduct &hingeProduct;
   const FragmentOperands &launch;
   const ScoreTile &tile;
   const FragmentForm form;

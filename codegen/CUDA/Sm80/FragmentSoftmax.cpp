@@ -52,7 +52,7 @@ Value FragmentSoftmax::getShift(Value maximum) {
 /// The maxima of a tile are there before the first exponential: where something
 /// is to be scaled is a branch, and exponentials behind it run beside the
 /// products that follow them.
-void FragmentSoftmax::update(State &state, Values &scores,
+void FragmentSoftmax::update(State &state, Values &scores, Value addend,
                              function_ref<void(const Scaling &)> scale) {
   Scaling scaling;
   Values shifts;
@@ -64,6 +64,8 @@ void FragmentSoftmax::update(State &state, Values &scores,
       maximum = thread.maxNumber(maximum, scores[number]);
     maximum = acrossRow(
         maximum, [&](Value a, Value b) { return thread.maxNumber(a, b); });
+    if (addend)
+      maximum = kernel.addF(maximum, addend);
     maximum = thread.maxNumber(state.maxima[row], maximum);
     Value before = getShift(state.maxima[row]);
     Value isBehind = kernel.compareF(arith::CmpFPredicate::OLT,
@@ -79,7 +81,8 @@ void FragmentSoftmax::update(State &state, Values &scores,
       thread.ballot(isAnyBehind), thread.constant(0));
   scale(scaling);
   for (int64_t row = 0; row < tile.countThreadRows(); ++row) {
-    Value negative = kernel.subF(kernel.constantF32(0), shifts[row]);
+    Value negative = kernel.subF(
+        addend ? getShift(addend) : kernel.constantF32(0), shifts[row]);
     Value sum;
     for (unsigned number : getScores(row)) {
       Value &score = scores[number];

@@ -39,8 +39,9 @@ public:
     Values factors;
     mlir::Value isNeeded;
   };
-  /// Makes scores probabilities; calls `scale` on the way.
-  void update(State &state, Values &scores,
+  /// Makes scores probabilities, each with `addend` added to it (null: none);
+  /// calls `scale` on the way.
+  void update(State &state, Values &scores, mlir::Value addend,
               llvm::function_ref<void(const Scaling &)> scale);
 
   /// A row when all keys have been: what its scores in base 2 were shifted by,

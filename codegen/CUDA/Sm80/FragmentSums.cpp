@@ -79,9 +79,9 @@ void FragmentSums::addTile(ValueRange cotangents,
     return own;
   };
   for (size_t number = 0; number < launch.sinks.offsets.size(); ++number)
-    storeDiagonals(number, take());
+    storeDiagonals(number, sumDiagonals(take()));
   for (size_t number = 0; number < launch.sinks.queries.size(); ++number)
-    storeColumns(number, take());
+    storeColumns(number, sumRows(take()));
   for (size_t number = 0; number < launch.sinks.keys.size(); ++number) {
     for (auto [place, cotangent] : llvm::enumerate(take())) {
       // Elements are [block][8 columns][row][column].
@@ -96,53 +96,111 @@ void FragmentSums::addTile(ValueRange cotangents,
       carried[number] = kernel.addF(carried[number], cotangent);
 }
 
+/// The sum (null: none yet) and one of some numbers, times its weight if there
+/// are weights.
+Value FragmentSums::addWeighted(Value sum, ValueRange numbers,
+                                ValueRange weights, unsigned at) {
+  Value number = numbers[at];
+  if (weights.empty())
+    return sum ? kernel.addF(sum, number) : number;
+  return sum ? kernel.fma(number, weights[at], sum)
+             : kernel.mulF(number, weights[at]);
+}
+
+Value FragmentSums::isBitSet(Value number, int64_t bit) {
+  Value masked = arith::AndIOp::create(kernel.builder, kernel.loc, number,
+                                       thread.constant(bit));
+  return arith::CmpIOp::create(kernel.builder, kernel.loc,
+                               arith::CmpIPredicate::ne, masked,
+                               thread.constant(0));
+}
+
 /// Numbers of matrices as far above their diagonal as each other. That of a row
 /// and a column of eight stands with its diagonal, at the number of the column.
-void FragmentSums::storeDiagonals(int64_t number, ValueRange cotangents) {
+template <class Body>
+static void forDiagonals(const BackwardTile &tile, Body body) {
+  int64_t rowsOf8 = 2 * tile.blocks;
+  for (int64_t above = 1 - tile.countGroups(); above < rowsOf8; ++above)
+    for (int64_t half : {0, 1})
+      body(above, half);
+}
+
+Values FragmentSums::sumDiagonals(ValueRange numbers, ValueRange weights,
+                                  ValueRange before) {
+  Values sums;
+  forDiagonals(tile, [&](int64_t above, int64_t half) {
+    Value sum = before.empty() ? Value() : before[sums.size()];
+    for (int64_t group = 0; group < tile.countGroups(); ++group) {
+      int64_t ofRows = above + group;
+      if (ofRows >= 0 && ofRows < 2 * tile.blocks)
+        sum = addWeighted(
+            sum, numbers, weights,
+            tile.getNumber(ofRows / 2, group, 2 * (ofRows % 2) + half));
+    }
+    sums.push_back(sum);
+  });
+  return sums;
+}
+
+void FragmentSums::storeDiagonals(int64_t number, ValueRange sums) {
   constexpr int64_t words = SumWords::diagonalWords;
-  int64_t rowsOf8 = 2 * tile.blocks, groups = tile.countGroups();
   Value diagonal =
       thread.add(thread.mul(thread.warp, SumWords::countDiagonals(tile)),
                  thread.sub(row, column));
   Value first = thread.add(thread.mul(diagonal, words), column);
-  for (int64_t above = 1 - groups; above < rowsOf8; ++above)
-    for (int64_t half : {0, 1}) {
-      Value sum;
-      for (int64_t group = 0; group < groups; ++group) {
-        int64_t ofRows = above + group;
-        if (ofRows < 0 || ofRows >= rowsOf8)
-          continue;
-        Value own = cotangents[tile.getNumber(ofRows / 2, group,
-                                              2 * (ofRows % 2) + half)];
-        sum = sum ? kernel.addF(sum, own) : own;
-      }
-      int64_t further =
-          tile.countWarpColumns() + above * fragmentColumns - half;
-      thread.storeShared(sum,
-                         getWord(first, tile.sums.getDiagonals(tile, number) +
-                                            further * words + half));
-    }
+  forDiagonals(tile, [&](int64_t above, int64_t half) {
+    int64_t further = tile.countWarpColumns() + above * fragmentColumns - half;
+    thread.storeShared(sums.front(),
+                       getWord(first, tile.sums.getDiagonals(tile, number) +
+                                          further * words + half));
+    sums = sums.drop_front();
+  });
 }
 
-void FragmentSums::storeColumns(int64_t number, ValueRange cotangents) {
-  Value place =
-      thread.add(thread.mul(thread.warp, tile.countWarpColumns()), column);
-  Value isFirst = thread.less(thread.lane, thread.constant(rowLanes));
+Values FragmentSums::sumRows(ValueRange numbers, ValueRange weights) {
+  Values sums;
   for (int64_t group = 0; group < tile.countGroups(); ++group)
     for (int64_t half : {0, 1}) {
       Value sum;
-      for (int64_t rows = 0; rows < tile.countThreadRows(); ++rows) {
-        Value own =
-            cotangents[tile.getNumber(rows / 2, group, 2 * (rows % 2) + half)];
-        sum = sum ? kernel.addF(sum, own) : own;
-      }
-      sum = sumLanes(sum, rowLanes, rowLanes * columnLanes);
-      kernel.when(isFirst, [&] {
-        thread.storeShared(sum,
-                           getWord(place, tile.sums.getColumns(tile, number) +
-                                              group * fragmentColumns + half));
-      });
+      for (int64_t rows = 0; rows < tile.countThreadRows(); ++rows)
+        sum =
+            addWeighted(sum, numbers, weights,
+                        tile.getNumber(rows / 2, group, 2 * (rows % 2) + half));
+      sums.push_back(sum);
     }
+  return sums;
+}
+
+/// Of two lanes one goes on with half of the columns, the other one with the
+/// other half: in the end each of the eight lanes of a column has an eighth of
+/// them, and there are as many shuffles as columns.
+void FragmentSums::storeColumns(int64_t number, Values sums, Value factor) {
+  assert(sums.size() % columnLanes == 0 && "lanes have as many columns each");
+  Value first = thread.constant(0); // of the columns that the lane goes on with
+  for (int64_t apart = rowLanes * columnLanes / 2; apart >= rowLanes;
+       apart /= 2) {
+    Value isUpper = isBitSet(thread.lane, apart);
+    size_t half = sums.size() / 2;
+    Values kept;
+    for (size_t at = 0; at < half; ++at) {
+      Value low = sums[at], high = sums[at + half];
+      Value given = kernel.selectF(isUpper, low, high);
+      Value own = kernel.selectF(isUpper, high, low);
+      kept.push_back(kernel.addF(own, thread.shuffleXor(given, apart)));
+    }
+    sums = kept;
+    first = thread.add(first, thread.select(isUpper, thread.constant(half),
+                                            thread.constant(0)));
+  }
+  // Number 2 g + h is column 8 g + h.
+  Value place = thread.add(
+      thread.add(thread.mul(thread.warp, tile.countWarpColumns()), column),
+      thread.add(thread.mul(thread.div(first, 2), fragmentColumns),
+                 thread.rem(first, 2)));
+  for (auto [at, sum] : llvm::enumerate(sums))
+    thread.storeShared(factor ? kernel.mulF(sum, factor) : sum,
+                       getWord(place, tile.sums.getColumns(tile, number) +
+                                          at / 2 * fragmentColumns + at % 2));
 }
 
 //===----------------------------------------------------------------------===//

@@ -44,6 +44,20 @@ public:
   /// carried, and stores what other threads sum up.
   void addTile(mlir::ValueRange cotangents,
                llvm::MutableArrayRef<mlir::Value> carried);
+  /// Parts of `addTile`, for sinks whose cotangents are products of numbers at
+  /// the elements with weights there.
+  int64_t countDiagonals() const {
+    return 2 * (tile.countThreadRows() + tile.countGroups() - 1);
+  }
+  int64_t countColumns() const { return 2 * tile.countGroups(); }
+  /// The sums along the thread's diagonals, added to others (none: to 0).
+  Values sumDiagonals(mlir::ValueRange numbers, mlir::ValueRange weights = {},
+                      mlir::ValueRange before = {});
+  void storeDiagonals(int64_t number, mlir::ValueRange sums);
+  /// The sums over the thread's rows of each of its columns, by group and half.
+  Values sumRows(mlir::ValueRange numbers, mlir::ValueRange weights = {});
+  /// Takes such sums, times a factor (null: 1).
+  void storeColumns(int64_t number, Values sums, mlir::Value factor = {});
   /// Behind a barrier: sums that up, of the tile of queries from `firstQuery`
   /// and of keys from `firstKey` on (i32).
   void finishTile(mlir::Value firstQuery, mlir::Value firstKey);
@@ -51,8 +65,9 @@ public:
   void finishHead(mlir::Value firstKey, mlir::ValueRange carried);
 
 private:
-  void storeDiagonals(int64_t number, mlir::ValueRange cotangents);
-  void storeColumns(int64_t number, mlir::ValueRange cotangents);
+  mlir::Value addWeighted(mlir::Value sum, mlir::ValueRange numbers,
+                          mlir::ValueRange weights, unsigned at);
+  mlir::Value isBitSet(mlir::Value number, int64_t bit);
   mlir::Value sumDiagonal(mlir::Value own, int64_t word);
   void finishDiagonals(int64_t number, mlir::Value firstQuery,
                        mlir::Value firstKey);

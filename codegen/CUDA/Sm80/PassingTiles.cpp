@@ -21,8 +21,10 @@ PassingTiles::PassingTiles(ThreadBuilder &thread, ArgumentBlock &arguments,
           2))),
       walk(thread, launch.plan, mask, shape, columnLength),
       products(thread, shape), hinges(thread, arguments, point, launch, lanes),
-      scores(kernel, arguments, point, hinges, launch, shape), shape(shape),
-      stages(stages) {}
+      hingeProduct(thread, point, hinges, launch, shape,
+                   FragmentForm(launch.plan).payloadFactor),
+      scores(kernel, arguments, point, hinges, hingeProduct, launch, shape),
+      shape(shape), stages(stages) {}
 
 Value PassingTiles::getStage(Value place) {
   return thread.getShared(
@@ -84,5 +86,8 @@ PassingTiles::enterTile(const Carried &carried,
   point.enterTile(getFirstColumn(carried.walk),
                   getWindows(getStage(carried.stage)));
   hinges.leaveTile();
+  next.hinges = carried.hinges;
+  if (hingeProduct.exists())
+    hingeProduct.enterTile(next.hinges);
   return next;
 }

@@ -36,6 +36,7 @@ protected:
   struct Carried {
     Values walk;
     mlir::Value stage; ///< place of that of the tile at hand (i32)
+    Values hinges;     ///< see FragmentHingeProduct
   };
   template <class State> static Values flatten(State carried) {
     Values all;
@@ -103,6 +104,7 @@ protected:
   TileWalk walk;
   FragmentProducts products;
   FragmentHinges hinges;
+  FragmentHingeProduct hingeProduct;
   FragmentScores scores;
 
   /// Rows of operands and where they lie: in shared memory those that stay with

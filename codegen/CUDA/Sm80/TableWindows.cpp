@@ -131,15 +131,33 @@ void TableWindows::restore(const WindowPlaces &places) {
   windowOfColumns = places.columns;
 }
 
+std::optional<int64_t> TableWindows::find(const Hoisted &hoisted) const {
+  ArrayRef<const Hoisted *> all = hoisted.form == HoistForm::OffsetTable
+                                      ? launch.windows.offsets
+                                      : launch.windows.columns;
+  const auto *found = llvm::find(all, &hoisted);
+  if (found == all.end())
+    return std::nullopt;
+  return found - all.begin();
+}
+
+Value TableWindows::loadFurther(const Hoisted &hoisted, Value entries) {
+  bool isOffset = hoisted.form == HoistForm::OffsetTable;
+  int64_t number = *find(hoisted);
+  Value first = thread.advance(isOffset ? windowOfOffsets : windowOfColumns,
+                               isOffset ? tile.getOffsetWindow(number)
+                                        : tile.getColumnWindow(number));
+  return thread.loadShared(
+      kernel.f32, thread.advance(first, thread.mul(entries, wordBytes)));
+}
+
 Value TableWindows::load(const Hoisted &hoisted,
                          const FragmentElement &element) {
   bool isOffset = hoisted.form == HoistForm::OffsetTable;
-  ArrayRef<const Hoisted *> all =
-      isOffset ? launch.windows.offsets : launch.windows.columns;
-  const auto *found = llvm::find(all, &hoisted);
-  if (found == all.end())
+  std::optional<int64_t> place = find(hoisted);
+  if (!place)
     return {};
-  int64_t number = found - all.begin();
+  int64_t number = *place;
   int64_t entry = element.column;
   if (isOffset)
     entry = tile.rowSide == pos::Side::key ? element.row - element.column

@@ -55,7 +55,14 @@ public:
   /// The value at a score of the thread; null if it is in no window.
   mlir::Value load(const Hoisted &hoisted, const FragmentElement &element);
 
+  /// The entry so many (i32) further than that of the first score of the
+  /// thread.
+  mlir::Value loadFurther(const Hoisted &hoisted, mlir::Value entries);
+
 private:
+  /// The place of a value's window among those of its form; none if it has
+  /// none.
+  std::optional<int64_t> find(const Hoisted &hoisted) const;
   /// Begins to copy a word per column of each vector, by the threads that
   /// `count` has, to the windows of team `team` (i32).
   void copyColumns(mlir::Value firstColumn, mlir::Value to, mlir::Value team,

@@ -85,3 +85,11 @@ Value ThreadArithmetic::maxNumber(Value a, Value b) {
 Value ThreadArithmetic::minNumber(Value a, Value b) {
   return arith::MinNumFOp::create(builder, loc, a, b);
 }
+
+Value ThreadArithmetic::most(Value a, Value b) {
+  return arith::MaximumFOp::create(builder, loc, a, b);
+}
+
+Value ThreadArithmetic::least(Value a, Value b) {
+  return arith::MinimumFOp::create(builder, loc, a, b);
+}

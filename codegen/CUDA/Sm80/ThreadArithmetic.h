@@ -48,6 +48,9 @@ public:
   /// The larger and the smaller one; where one is NaN the other.
   mlir::Value maxNumber(mlir::Value a, mlir::Value b);
   mlir::Value minNumber(mlir::Value a, mlir::Value b);
+  /// Likewise, but NaN where one is.
+  mlir::Value most(mlir::Value a, mlir::Value b);
+  mlir::Value least(mlir::Value a, mlir::Value b);
 
 protected:
   mlir::OpBuilder &builder;
