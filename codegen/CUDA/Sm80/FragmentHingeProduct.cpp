@@ -44,22 +44,13 @@ FragmentHingeProduct::Factors FragmentHingeProduct::loadFactors() {
 /// one fewer than rows and columns; the one behind the last is in the window,
 /// too.
 Values FragmentHingeProduct::loadOffsets() {
-  int64_t rows = tile.countWarpRows(), columns = tile.countWarpColumns();
-  Value row = thread.div(thread.lane, 4);
-  Value column = thread.mul(thread.rem(thread.lane, 4), 2);
-  bool rowsAreKeys = tile.rowSide == pos::Side::key;
-  // From the thread's first score to that of the least offset.
-  Value toFirst = rowsAreKeys
-                      ? thread.sub(thread.add(column, -(columns - 1)), row)
-                      : thread.sub(thread.add(row, -(rows - 1)), column);
-  Value own = thread.add(toFirst, thread.lane);
+  int64_t count = tile.countWarpRows() + tile.countWarpColumns();
   Values offsets;
-  for (int64_t first = 0; first < rows + columns; first += warpLanes) {
-    Value entry = thread.add(own, first);
-    int64_t last = rows + columns - 1;
-    if (first + warpLanes > rows + columns)
-      entry = thread.min(entry, thread.add(toFirst, last));
-    offsets.push_back(point.getWindows().loadFurther(*get().ofOffsets, entry));
+  for (int64_t first = 0; first < count; first += warpLanes) {
+    Value entry = thread.add(thread.lane, first);
+    if (first + warpLanes > count)
+      entry = thread.min(entry, thread.constant(count - 1));
+    offsets.push_back(point.getWindows().loadOfWarp(*get().ofOffsets, entry));
   }
   return offsets;
 }
@@ -107,11 +98,9 @@ FragmentHingeProduct::Range FragmentHingeProduct::findQueryRange() {
   } else {
     assert(tile.countWarpColumns() % warpLanes == 0 &&
            "lanes have as many columns each");
-    Value own =
-        thread.sub(thread.lane, thread.mul(thread.rem(thread.lane, 4), 2));
     for (int64_t first = 0; first < tile.countWarpColumns(); first += warpLanes)
-      all.push_back(point.getWindows().loadFurther(*get().ofQueries,
-                                                   thread.add(own, first)));
+      all.push_back(point.getWindows().loadOfWarp(
+          *get().ofQueries, thread.add(thread.lane, first)));
   }
   Range range{all.front(), all.front()};
   for (Value value : ArrayRef(all).drop_front())

@@ -173,10 +173,10 @@ Values FragmentSums::sumRows(ValueRange numbers, ValueRange weights) {
 
 /// Of two lanes one goes on with half of the columns, the other one with the
 /// other half: in the end each of the eight lanes of a column has an eighth of
-/// them, and there are as many shuffles as columns.
+/// them, and there are as many shuffles as columns. They lie in shared memory
+/// as lanes have them: see getColumn.
 void FragmentSums::storeColumns(int64_t number, Values sums, Value factor) {
   assert(sums.size() % columnLanes == 0 && "lanes have as many columns each");
-  Value first = thread.constant(0); // of the columns that the lane goes on with
   for (int64_t apart = rowLanes * columnLanes / 2; apart >= rowLanes;
        apart /= 2) {
     Value isUpper = isBitSet(thread.lane, apart);
@@ -189,18 +189,26 @@ void FragmentSums::storeColumns(int64_t number, Values sums, Value factor) {
       kept.push_back(kernel.addF(own, thread.shuffleXor(given, apart)));
     }
     sums = kept;
-    first = thread.add(first, thread.select(isUpper, thread.constant(half),
-                                            thread.constant(0)));
   }
-  // Number 2 g + h is column 8 g + h.
-  Value place = thread.add(
-      thread.add(thread.mul(thread.warp, tile.countWarpColumns()), column),
-      thread.add(thread.mul(thread.div(first, 2), fragmentColumns),
-                 thread.rem(first, 2)));
+  Value place =
+      thread.add(thread.mul(thread.warp, tile.countWarpColumns()), thread.lane);
   for (auto [at, sum] : llvm::enumerate(sums))
-    thread.storeShared(factor ? kernel.mulF(sum, factor) : sum,
-                       getWord(place, tile.sums.getColumns(tile, number) +
-                                          at / 2 * fragmentColumns + at % 2));
+    thread.storeShared(
+        factor ? kernel.mulF(sum, factor) : sum,
+        getWord(place, tile.sums.getColumns(tile, number) + at * warpLanes));
+}
+
+/// The column of a word of those of a warp. Lane 4 r + c has of lane c those
+/// from number r times as many as a lane has on; of these number 2 g + h is
+/// column 8 g + 2 c + h.
+Value FragmentSums::getColumn(Value word) {
+  int64_t perLane = tile.countWarpColumns() / warpLanes;
+  Value lane = thread.rem(word, warpLanes);
+  Value own = thread.add(thread.mul(thread.div(lane, rowLanes), perLane),
+                         thread.div(word, warpLanes));
+  return thread.add(thread.add(thread.mul(thread.div(own, 2), fragmentColumns),
+                               thread.mul(thread.rem(lane, rowLanes), 2)),
+                    thread.rem(own, 2));
 }
 
 //===----------------------------------------------------------------------===//
@@ -304,8 +312,12 @@ void FragmentSums::finishColumns(int64_t number, Value firstQuery) {
           getWord(first, tile.sums.getColumns(tile, number) + warp * ofWarp));
       sum = sum ? kernel.addF(sum, addend) : addend;
     }
-    addTo(kernel.advance(ofQueries[number], {kernel.fromI32(thread.thread),
-                                             kernel.fromI32(firstQuery)}),
+    Value query = getColumn(thread.rem(thread.thread, ofWarp));
+    if (tile.columnParts > 1)
+      query = thread.add(query,
+                         thread.mul(thread.div(thread.thread, ofWarp), ofWarp));
+    addTo(kernel.advance(ofQueries[number],
+                         {kernel.fromI32(query), kernel.fromI32(firstQuery)}),
           sum);
   });
 }

@@ -67,6 +67,7 @@ public:
 private:
   mlir::Value addWeighted(mlir::Value sum, mlir::ValueRange numbers,
                           mlir::ValueRange weights, unsigned at);
+  mlir::Value getColumn(mlir::Value word);
   mlir::Value isBitSet(mlir::Value number, int64_t bit);
   mlir::Value sumDiagonal(mlir::Value own, int64_t word);
   void finishDiagonals(int64_t number, mlir::Value firstQuery,

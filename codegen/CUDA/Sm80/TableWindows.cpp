@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CUDA/Sm80/TableWindows.h"
+#include "codegen/CUDA/Sm80/WarpPart.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -89,6 +90,7 @@ void TableWindows::copyVectors(Value firstColumn, Value to, bool isWhole) {
 }
 
 void TableWindows::enterTile(Value from) {
+  windows = from;
   loaded.clear();
   block = kernel.builder.getInsertionBlock();
   if (!launch.windows.offsets.empty()) {
@@ -141,14 +143,24 @@ std::optional<int64_t> TableWindows::find(const Hoisted &hoisted) const {
   return found - all.begin();
 }
 
-Value TableWindows::loadFurther(const Hoisted &hoisted, Value entries) {
-  bool isOffset = hoisted.form == HoistForm::OffsetTable;
-  int64_t number = *find(hoisted);
-  Value first = thread.advance(isOffset ? windowOfOffsets : windowOfColumns,
-                               isOffset ? tile.getOffsetWindow(number)
-                                        : tile.getColumnWindow(number));
-  return thread.loadShared(
-      kernel.f32, thread.advance(first, thread.mul(entries, wordBytes)));
+Value TableWindows::loadOfWarp(const Hoisted &hoisted, Value entry) {
+  WarpPart part = WarpPart::get(thread, tile, thread.warp);
+  Value first = part.getColumn(thread, tile);
+  int64_t number = *find(hoisted), bytes = tile.getColumnWindow(number);
+  if (hoisted.form == HoistForm::OffsetTable) {
+    // The least offset is that of the first key and the last query.
+    bool rowsAreKeys = tile.rowSide == pos::Side::key;
+    Value ofRows = part.getRow(thread, tile);
+    first = rowsAreKeys ? thread.add(thread.sub(ofRows, first),
+                                     tile.columns - tile.countWarpColumns())
+                        : thread.add(thread.sub(first, ofRows),
+                                     tile.countRows() - tile.countWarpRows());
+    first = choose(thread.mul(place.team, tile.countTeamEntries()), first);
+    bytes = tile.getOffsetWindow(number);
+  }
+  Value address =
+      thread.advance(windows, thread.mul(thread.add(first, entry), wordBytes));
+  return thread.loadShared(kernel.f32, thread.advance(address, bytes));
 }
 
 Value TableWindows::load(const Hoisted &hoisted,

@@ -55,9 +55,9 @@ public:
   /// The value at a score of the thread; null if it is in no window.
   mlir::Value load(const Hoisted &hoisted, const FragmentElement &element);
 
-  /// The entry so many (i32) further than that of the first score of the
-  /// thread.
-  mlir::Value loadFurther(const Hoisted &hoisted, mlir::Value entries);
+  /// Number `entry` (i32) of those that scores of the warp have, in their
+  /// order.
+  mlir::Value loadOfWarp(const Hoisted &hoisted, mlir::Value entry);
 
 private:
   /// The place of a value's window among those of its form; none if it has
@@ -81,6 +81,7 @@ private:
   ChunkCopies chunks;
   /// Addresses of the vectors' entries of column 0.
   llvm::SmallVector<mlir::Value> columns;
+  mlir::Value windows;                          ///< of the tile
   mlir::Value windowOfOffsets, windowOfColumns; ///< at the thread's first score
   mlir::Block *block = nullptr; ///< where what is loaded can be read again
   llvm::DenseMap<std::pair<const Hoisted *, int64_t>, mlir::Value> loaded;
