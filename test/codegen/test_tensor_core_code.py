@@ -197,10 +197,10 @@ FIRE = ["tensor<f32>"] * 2 + ["tensor<?xf32>"] * 2 + ["tensor<?x?xf32>", "tensor
 @pytest.mark.parametrize(
     "target, direction, most",
     [
-        ("cuda:sm_80", "attention", 13.2),
-        ("cuda:sm_90a", "attention", 13.7),
-        ("cuda:sm_80", "attention_backward", 36.0),
-        ("cuda:sm_90a", "attention_backward", 37.3),
+        ("cuda:sm_80", "attention", 12.9),
+        ("cuda:sm_90a", "attention", 13.6),
+        ("cuda:sm_80", "attention_backward", 33.0),
+        ("cuda:sm_90a", "attention_backward", 35.1),
     ],
     ids=["forward", "forward-90", "backward", "backward-90"],
 )
@@ -209,8 +209,8 @@ def test_a_function_of_hinges_on_one_line(sass, target, direction, most):
     instruction per score, and its gradients are those of a table and of a vector."""
     counts = measure(sass, getattr(sass, direction)(["causal", "fire"], FIRE, (64, 64)), target)
     assert counts.per_score() <= most
-    if target == "cuda:sm_90a":
-        assert counts.per_score("LDL", "STL") <= 0.3
+    # What several segments take, and finding them, spills around the loop.
+    assert counts.per_score("LDL", "STL") <= 0.3
 
 
 def test_a_payload_divides_by_no_constant(sass):

@@ -216,7 +216,7 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
     if (keepsQuerySums)
       thread.waitForCopies(1); // the next tile may still be on its way
     thread.synchronizeBlock();
-    sums.finishTile(first, firstKey);
+    sums.finishTile(first);
     if (share)
       share->add(stage, carried.keys);
     queryGradient.add(first, getShared(0));
@@ -271,7 +271,7 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   HeadNumbers numbers = getNumbers(head);
   point.enterRows(batch, head, firstKey, getStatistics(numbers.ofHeads));
   queryGradient.enterHead(numbers);
-  sums.enterHead(numbers);
+  sums.enterHead(numbers, firstKey);
   queryHead = head;
   Index first = kernel.fromI32(firstKey);
   Index count = kernel.min(tile.countRows(),

@@ -47,8 +47,14 @@ struct SumWords {
     return getDiagonals(tile, diagonals) +
            number * tile.warps * tile.countWarpColumns();
   }
+  /// Of each warp where sums over offsets and over queries begin: a number of
+  /// 64 bits per sum.
+  static constexpr int64_t placeWords = 2;
+  int64_t getPlaces(const ScoreTile &tile, int64_t number) const {
+    return getColumns(tile, columns) + number * tile.warps * placeWords;
+  }
   int64_t getScalars(const ScoreTile &tile, int64_t number) const {
-    return getColumns(tile, columns) + number * tile.warps;
+    return getPlaces(tile, diagonals + columns) + number * tile.warps;
   }
   int64_t count(const ScoreTile &tile) const {
     return getScalars(tile, scalars);

@@ -183,8 +183,7 @@ Values FragmentHingeProduct::findLine(Range range, ValueRange state) {
         return next;
       },
       [&] {
-        Values next{
-            thread.add(thread.mul(thread.add(high, 1), 1 << reachBits), low)};
+        Values next{thread.add(thread.mul(high, 1 << reachBits), low)};
         llvm::append_range(next, state);
         return next;
       });
@@ -223,7 +222,7 @@ Values FragmentHingeProduct::moveTo(Value number, ValueRange state) {
 
 void FragmentHingeProduct::enterReach() {
   Value low = thread.rem(reach, 1 << reachBits);
-  Value high = thread.add(thread.div(reach, 1 << reachBits), -1);
+  Value high = thread.div(reach, 1 << reachBits);
   hinges.enterReach({table, low, high});
 }
 

@@ -114,7 +114,7 @@ private:
   // Of the tile at hand.
   mlir::Value isOneLine, addend;
   mlir::Value lineSlope;
-  mlir::Value reach; ///< the segment behind the last one, and the first, or 0
+  mlir::Value reach; ///< the last segment and the first one, or 0
 };
 
 } // namespace sextant::codegen

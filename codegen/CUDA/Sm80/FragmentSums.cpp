@@ -48,17 +48,60 @@ void FragmentSums::clear() {
               });
 }
 
-void FragmentSums::enterHead(const HeadNumbers &numbers) {
-  auto enter = [&](ArrayRef<const Hoisted *> all, Index number) {
-    return llvm::map_to_vector(all, [&](const Hoisted *hoisted) {
-      return arguments.getAddress(launch.getSums(*hoisted), {0, 0, number});
-    });
+/// Of the thread's warp, in shared memory.
+Value FragmentSums::getPlace(int64_t number) {
+  return getWord(thread.mul(thread.warp, SumWords::placeWords),
+                 tile.sums.getPlaces(tile, number));
+}
+
+/// `sums` lie in a tensor: the bytes from its first element on.
+void FragmentSums::keepPlace(int64_t number, unsigned tensor, Value sums) {
+  auto toNumber = [&](Value address) -> Value {
+    return LLVM::PtrToIntOp::create(kernel.builder, kernel.loc,
+                                    kernel.builder.getI64Type(), address);
   };
-  ofOffsets = enter(launch.sinks.offsets, numbers.ofChunks);
-  ofQueries = enter(launch.sinks.queries, numbers.ofChunks);
+  Value bytes =
+      arith::SubIOp::create(kernel.builder, kernel.loc, toNumber(sums),
+                            toNumber(arguments.getAddress(tensor, {})));
+  kernel.when(kernel.equal(kernel.fromI32(thread.lane), 0),
+              [&] { thread.storeShared(bytes, getPlace(number)); });
+}
+
+/// The address of element `first` of the sums.
+Value FragmentSums::findSums(int64_t number, unsigned tensor, Index first) {
+  Value bytes =
+      thread.loadShared(kernel.builder.getI64Type(), getPlace(number));
+  Value sums = LLVM::GEPOp::create(
+      kernel.builder, kernel.loc, kernel.pointer, kernel.builder.getI8Type(),
+      arguments.getAddress(tensor, {}), ArrayRef<LLVM::GEPArg>{bytes});
+  return kernel.advance(sums, {first});
+}
+
+void FragmentSums::enterHead(const HeadNumbers &numbers, Value firstKey) {
+  auto enter = [&](const Hoisted *hoisted, Index number) {
+    return arguments.getAddress(launch.getSums(*hoisted), {0, 0, number});
+  };
+  Index firstOffset =
+      kernel.add(launch.sites.getFirstOffset(kernel, arguments),
+                 kernel.sub(kernel.fromI32(firstKey), tile.columns));
+  int64_t number = 0;
+  // Nobody reads those of the head before any more.
+  thread.synchronizeWarp();
+  for (const Hoisted *hoisted : launch.sinks.offsets)
+    keepPlace(number++, launch.getSums(*hoisted),
+              kernel.advance(enter(hoisted, numbers.ofChunks), {firstOffset}));
+  for (const Hoisted *hoisted : launch.sinks.queries)
+    keepPlace(number++, launch.getSums(*hoisted),
+              enter(hoisted, numbers.ofChunks));
+  thread.synchronizeWarp();
   // A key belongs to one chunk: its sums have no other.
-  ofKeys = enter(launch.sinks.keys, numbers.ofHeads);
-  ofScalars = enter(launch.sinks.scalars, numbers.ofChunks);
+  ofKeys = llvm::map_to_vector(launch.sinks.keys, [&](const Hoisted *hoisted) {
+    return enter(hoisted, numbers.ofHeads);
+  });
+  ofScalars =
+      llvm::map_to_vector(launch.sinks.scalars, [&](const Hoisted *hoisted) {
+        return enter(hoisted, numbers.ofChunks);
+      });
 }
 
 Values FragmentSums::begin() {
@@ -215,9 +258,9 @@ Value FragmentSums::getColumn(Value word) {
 // Behind the barrier of a tile
 //===----------------------------------------------------------------------===//
 
-void FragmentSums::finishTile(Value firstQuery, Value firstKey) {
+void FragmentSums::finishTile(Value firstQuery) {
   for (size_t number = 0; number < launch.sinks.offsets.size(); ++number)
-    finishDiagonals(number, firstQuery, firstKey);
+    finishDiagonals(number, firstQuery);
   for (size_t number = 0; number < launch.sinks.queries.size(); ++number)
     finishColumns(number, firstQuery);
 }
@@ -244,8 +287,7 @@ Value FragmentSums::sumDiagonal(Value own, int64_t word) {
 /// columns less. Those before the first warp are none; in place of them the
 /// thread takes as many of the last ones, for the offset as many further as the
 /// tile has rows.
-void FragmentSums::finishDiagonals(int64_t number, Value firstQuery,
-                                   Value firstKey) {
+void FragmentSums::finishDiagonals(int64_t number, Value firstQuery) {
   constexpr int64_t words = SumWords::diagonalWords;
   int64_t warpRows = tile.countWarpRows(), rows = tile.countRows();
   int64_t ofWarp = SumWords::countDiagonals(tile);
@@ -254,11 +296,6 @@ void FragmentSums::finishDiagonals(int64_t number, Value firstQuery,
   assert(ownOthers * warpRows == tile.countWarpColumns() &&
          tile.columns <= rows && rows <= tile.countThreads() &&
          "warps have as many rows or fewer, and threads an offset or two");
-  Index first =
-      kernel.sub(kernel.add(launch.sites.getFirstOffset(kernel, arguments),
-                            kernel.sub(kernel.fromI32(firstKey),
-                                       kernel.fromI32(firstQuery))),
-                 tile.columns);
   Value own = thread.thread;
   auto addOffsets = [&] {
     Value warp = thread.sub(thread.div(own, warpRows), thread.constant(others));
@@ -285,8 +322,8 @@ void FragmentSums::finishDiagonals(int64_t number, Value firstQuery,
     for (int64_t ofColumns = 0; ofColumns < tile.columnParts; ++ofColumns)
       for (int64_t back = 0; back <= ownOthers; ++back)
         addWarp(ofColumns, back);
-    Value to = kernel.advance(kernel.advance(ofOffsets[number], {first}),
-                              {kernel.fromI32(own)});
+    Value to = findSums(number, launch.getSums(*launch.sinks.offsets[number]),
+                        kernel.fromI32(thread.sub(own, firstQuery)));
     addTo(to, sum);
     kernel.when(thread.less(own, thread.constant(tile.columns)),
                 [&] { addTo(kernel.advance(to, {rows}), further); });
@@ -316,8 +353,9 @@ void FragmentSums::finishColumns(int64_t number, Value firstQuery) {
     if (tile.columnParts > 1)
       query = thread.add(query,
                          thread.mul(thread.div(thread.thread, ofWarp), ofWarp));
-    addTo(kernel.advance(ofQueries[number],
-                         {kernel.fromI32(query), kernel.fromI32(firstQuery)}),
+    addTo(findSums(launch.sinks.offsets.size() + number,
+                   launch.getSums(*launch.sinks.queries[number]),
+                   kernel.fromI32(thread.add(query, firstQuery))),
           sum);
   });
 }

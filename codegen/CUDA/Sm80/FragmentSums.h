@@ -37,7 +37,8 @@ public:
 
   /// Once: clears what stays zero in shared memory.
   void clear();
-  void enterHead(const HeadNumbers &numbers);
+  /// Stands at a head and at the keys from `firstKey` on (i32).
+  void enterHead(const HeadNumbers &numbers, mlir::Value firstKey);
   /// Sums that tiles of a head carry.
   Values begin();
   /// Adds the cotangents of all sinks at the elements of a tile to what is
@@ -59,8 +60,8 @@ public:
   /// Takes such sums, times a factor (null: 1).
   void storeColumns(int64_t number, Values sums, mlir::Value factor = {});
   /// Behind a barrier: sums that up, of the tile of queries from `firstQuery`
-  /// and of keys from `firstKey` on (i32).
-  void finishTile(mlir::Value firstQuery, mlir::Value firstKey);
+  /// (i32) on.
+  void finishTile(mlir::Value firstQuery);
   /// What is carried, when all queries of the head have passed.
   void finishHead(mlir::Value firstKey, mlir::ValueRange carried);
 
@@ -70,8 +71,7 @@ private:
   mlir::Value getColumn(mlir::Value word);
   mlir::Value isBitSet(mlir::Value number, int64_t bit);
   mlir::Value sumDiagonal(mlir::Value own, int64_t word);
-  void finishDiagonals(int64_t number, mlir::Value firstQuery,
-                       mlir::Value firstKey);
+  void finishDiagonals(int64_t number, mlir::Value firstQuery);
   void finishColumns(int64_t number, mlir::Value firstQuery);
   void finishKeys(mlir::Value sums, mlir::Value firstKey,
                   mlir::ValueRange carried);
@@ -90,8 +90,12 @@ private:
   llvm::SmallVector<const Hoisted *> sinks;
   WarpPart part;
   mlir::Value row, column; ///< the thread's first ones in its warp (i32)
-  /// Addresses of the sums of the head, by member of SumSinks.
-  llvm::SmallVector<mlir::Value> ofOffsets, ofQueries, ofKeys, ofScalars;
+  mlir::Value getPlace(int64_t number);
+  void keepPlace(int64_t number, unsigned tensor, mlir::Value sums);
+  mlir::Value findSums(int64_t number, unsigned tensor, Index first);
+  /// Addresses of the sums of the head, by member of SumSinks. Those that tiles
+  /// add to wait in shared memory: each would take two registers.
+  llvm::SmallVector<mlir::Value> ofKeys, ofScalars;
 };
 
 } // namespace sextant::codegen

@@ -145,6 +145,10 @@ void ThreadBuilder::synchronizeBlock() {
   call("llvm.nvvm.barrier.cta.sync.aligned.all", constant(0));
 }
 
+void ThreadBuilder::synchronizeWarp() {
+  call("llvm.nvvm.bar.warp.sync", constant(allThreads));
+}
+
 Value ThreadBuilder::shuffleXor(Value value, int64_t mask) {
   Value word = arith::BitcastOp::create(builder, loc, kernel.i32, value);
   Value moved =

@@ -57,6 +57,8 @@ public:
 
   /// What threads of the block stored before all others load behind it.
   void synchronizeBlock();
+  /// What threads of the warp stored before all others load behind it.
+  void synchronizeWarp();
   /// The value of the lane whose number differs in the bits of `mask`.
   mlir::Value shuffleXor(mlir::Value value, int64_t mask);
   /// Bit t: the condition (i1) of lane t.
