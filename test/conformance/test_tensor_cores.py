@@ -83,6 +83,29 @@ def test_f16(name, shape, seed):
     hold(Case(name, **(ONE | shape)), seed, "backward", torch.float16)
 
 
+@sextant.encoding
+def of_the_past(
+    score,
+    at,
+    rate: sextant.Param(init=sextant.constant_init(0.5)),
+    weights: sextant.Param(32, init=sextant.uniform(-1.0, 1.0)),
+    biases: sextant.Param(32, init=sextant.uniform(-1.0, 1.0)),
+    units: sextant.Param("heads", 32, init=sextant.uniform(-0.2, 0.2)),
+):
+    """Units of a logarithm that only the past has: at other keys it is -inf or NaN."""
+    near = sextant.log(1.0 - rate * 2.0 * at.offset) / (1.0 + rate * at.query)
+    return score + sextant.sum(
+        lambda n: units[at.head, n] * sextant.relu(weights[n] * near + biases[n]), 32
+    )
+
+
+@pytest.mark.parametrize("query", [70, 300])
+def test_hinges_of_factors_that_hidden_keys_have_not(query, seed):
+    """No tile on the diagonal has a finite range, and no hidden score reaches a gradient."""
+    case = Case(of_the_past, **ONE, query=query, key=query, before=("causal",))
+    hold(case, seed, "backward")
+
+
 def test_rows_beyond_the_range_of_f16(seed):
     """Mapped rows of some 10^6, which no f16 holds: kernels of warps keep them in f32."""
     case = Case("xpos(scale_base=16)", **ONE, query=350, key=350)
