@@ -301,26 +301,8 @@ void FragmentHingeProduct::addGradients(FragmentSums &sums,
   llvm::copy(left, state.begin() + sum);
 }
 
-/// Sums of the cotangents times the factors of queries, along diagonals; times
-/// those of offsets, of columns; what the latter are still to be multiplied
-/// with; and the moments of the state.
-Values FragmentHingeProduct::addOnLine(FragmentSums &sums,
-                                       ValueRange cotangents,
-                                       ValueRange state) {
-  Factors factors = loadFactors();
-  Values found =
-      sums.sumDiagonals(cotangents, scale(factors.ofQueries, lineSlope));
-  Values columns = sums.sumRows(cotangents, factors.ofOffsets);
-  llvm::append_range(found, columns);
-  found.push_back(lineSlope);
-  if (moments) {
-    found.push_back(kernel.addF(state[sum], add(cotangents)));
-    found.push_back(sumProducts(columns, factors.ofQueries, state[product]));
-  }
-  return found;
-}
-
-Values FragmentHingeProduct::scale(ValueRange numbers, Value factor) {
+/// Each factor is scaled once.
+static Values scale(KernelBuilder &kernel, ValueRange numbers, Value factor) {
   llvm::DenseMap<Value, Value> known;
   return llvm::map_to_vector(numbers, [&](Value number) {
     Value &own = known[number];
@@ -330,11 +312,30 @@ Values FragmentHingeProduct::scale(ValueRange numbers, Value factor) {
   });
 }
 
-Value FragmentHingeProduct::add(ValueRange numbers) {
+static Value add(KernelBuilder &kernel, ValueRange numbers) {
   Value sum = numbers.front();
   for (Value number : numbers.drop_front())
     sum = kernel.addF(sum, number);
   return sum;
+}
+
+/// Sums of the cotangents times the factors of queries, along diagonals; times
+/// those of offsets, of columns; what the latter are still to be multiplied
+/// with; and the moments of the state.
+Values FragmentHingeProduct::addOnLine(FragmentSums &sums,
+                                       ValueRange cotangents,
+                                       ValueRange state) {
+  Factors factors = loadFactors();
+  Values found = sums.sumDiagonals(cotangents,
+                                   scale(kernel, factors.ofQueries, lineSlope));
+  Values columns = sums.sumRows(cotangents, factors.ofOffsets);
+  llvm::append_range(found, columns);
+  found.push_back(lineSlope);
+  if (moments) {
+    found.push_back(kernel.addF(state[sum], add(kernel, cotangents)));
+    found.push_back(sumProducts(columns, factors.ofQueries, state[product]));
+  }
+  return found;
 }
 
 /// Factors that are no finite numbers are those of hidden scores, whose
@@ -377,7 +378,7 @@ Values FragmentHingeProduct::addOnSegments(FragmentSums &sums,
                       ValueRange before) {
     int64_t numDiagonals = sums.countDiagonals();
     Values found = sums.sumDiagonals(
-        parts, scale(factors.ofQueries, slope),
+        parts, scale(kernel, factors.ofQueries, slope),
         before.empty() ? before : before.take_front(numDiagonals));
     Values columns = sums.sumRows(parts, factors.ofOffsets);
     for (auto [at, column] : llvm::enumerate(columns))
@@ -385,9 +386,9 @@ Values FragmentHingeProduct::addOnSegments(FragmentSums &sums,
                                      : kernel.fma(column, slope,
                                                   before[numDiagonals + at]));
     if (moments)
-      hinges.addSums(add(parts), sumProducts(columns, factors.ofQueries, zero),
-                     getMoment(all, number, first),
-                     getMoment(all, number, second));
+      hinges.addSums(
+          add(kernel, parts), sumProducts(columns, factors.ofQueries, zero),
+          getMoment(all, number, first), getMoment(all, number, second));
     return found;
   };
   Value lowest = kernel.loadF32(reach.table, {low, layout.slopes});

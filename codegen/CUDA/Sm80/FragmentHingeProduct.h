@@ -91,8 +91,6 @@ private:
   Values addOnSegments(FragmentSums &sums, mlir::ValueRange cotangents,
                        mlir::ValueRange state);
   void makeFinite(Values &factors);
-  Values scale(mlir::ValueRange numbers, mlir::Value factor);
-  mlir::Value add(mlir::ValueRange numbers);
   /// The sum of the products of sums of columns with the factors of queries.
   mlir::Value sumProducts(mlir::ValueRange columns, mlir::ValueRange ofQueries,
                           mlir::Value sum);

@@ -141,8 +141,8 @@ void FragmentSums::addTile(ValueRange cotangents,
 
 /// The sum (null: none yet) and one of some numbers, times its weight if there
 /// are weights.
-Value FragmentSums::addWeighted(Value sum, ValueRange numbers,
-                                ValueRange weights, unsigned at) {
+static Value addWeighted(KernelBuilder &kernel, Value sum, ValueRange numbers,
+                         ValueRange weights, unsigned at) {
   Value number = numbers[at];
   if (weights.empty())
     return sum ? kernel.addF(sum, number) : number;
@@ -150,7 +150,8 @@ Value FragmentSums::addWeighted(Value sum, ValueRange numbers,
              : kernel.mulF(number, weights[at]);
 }
 
-Value FragmentSums::isBitSet(Value number, int64_t bit) {
+static Value isBitSet(ThreadBuilder &thread, Value number, int64_t bit) {
+  KernelBuilder &kernel = thread.kernel;
   Value masked = arith::AndIOp::create(kernel.builder, kernel.loc, number,
                                        thread.constant(bit));
   return arith::CmpIOp::create(kernel.builder, kernel.loc,
@@ -177,7 +178,7 @@ Values FragmentSums::sumDiagonals(ValueRange numbers, ValueRange weights,
       int64_t ofRows = above + group;
       if (ofRows >= 0 && ofRows < 2 * tile.blocks)
         sum = addWeighted(
-            sum, numbers, weights,
+            kernel, sum, numbers, weights,
             tile.getNumber(ofRows / 2, group, 2 * (ofRows % 2) + half));
     }
     sums.push_back(sum);
@@ -207,7 +208,7 @@ Values FragmentSums::sumRows(ValueRange numbers, ValueRange weights) {
       Value sum;
       for (int64_t rows = 0; rows < tile.countThreadRows(); ++rows)
         sum =
-            addWeighted(sum, numbers, weights,
+            addWeighted(kernel, sum, numbers, weights,
                         tile.getNumber(rows / 2, group, 2 * (rows % 2) + half));
       sums.push_back(sum);
     }
@@ -222,7 +223,7 @@ void FragmentSums::storeColumns(int64_t number, Values sums, Value factor) {
   assert(sums.size() % columnLanes == 0 && "lanes have as many columns each");
   for (int64_t apart = rowLanes * columnLanes / 2; apart >= rowLanes;
        apart /= 2) {
-    Value isUpper = isBitSet(thread.lane, apart);
+    Value isUpper = isBitSet(thread, thread.lane, apart);
     size_t half = sums.size() / 2;
     Values kept;
     for (size_t at = 0; at < half; ++at) {

@@ -66,10 +66,7 @@ public:
   void finishHead(mlir::Value firstKey, mlir::ValueRange carried);
 
 private:
-  mlir::Value addWeighted(mlir::Value sum, mlir::ValueRange numbers,
-                          mlir::ValueRange weights, unsigned at);
   mlir::Value getColumn(mlir::Value word);
-  mlir::Value isBitSet(mlir::Value number, int64_t bit);
   mlir::Value sumDiagonal(mlir::Value own, int64_t word);
   void finishDiagonals(int64_t number, mlir::Value firstQuery);
   void finishColumns(int64_t number, mlir::Value firstQuery);
@@ -81,6 +78,11 @@ private:
   /// Address of a word of the block's sums, so many behind the thread's own.
   mlir::Value getWord(mlir::Value own, int64_t word);
   void addTo(mlir::Value address, mlir::Value addend);
+  /// Where the sums begin that tiles add to, sinks of offsets before those of
+  /// queries, waits in shared memory.
+  mlir::Value getPlace(int64_t number);
+  void keepPlace(int64_t number, unsigned tensor, mlir::Value sums);
+  mlir::Value findSums(int64_t number, unsigned tensor, Index first);
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;
@@ -90,9 +92,6 @@ private:
   llvm::SmallVector<const Hoisted *> sinks;
   WarpPart part;
   mlir::Value row, column; ///< the thread's first ones in its warp (i32)
-  mlir::Value getPlace(int64_t number);
-  void keepPlace(int64_t number, unsigned tensor, mlir::Value sums);
-  mlir::Value findSums(int64_t number, unsigned tensor, Index first);
   /// Addresses of the sums of the head, by member of SumSinks. Those that tiles
   /// add to wait in shared memory: each would take two registers.
   llvm::SmallVector<mlir::Value> ofKeys, ofScalars;
