@@ -31,6 +31,7 @@ from sextant.reproduce.progress import Progress
 from sextant.reproduce.scale import LAST_TOKENS, TextScale
 from sextant.reproduce.spans import FILE, covered, read_spans, total
 from sextant.training import tensor_files
+from sextant.training.interruption import AskedToEnd
 from sextant.training.state import open_run, read_state
 
 SIZES = dict(layers=1, width=16, heads=2, length=8, batch=2, steps=3, warmup=1)
@@ -134,6 +135,18 @@ def test_runs_side_by_side_have_the_same_bits(tmp_path, text, finished, capfd):
     expected = contents(finished)
     assert losses == expected[1] and set(tensors) == set(expected[0])
     assert all(torch.equal(t, expected[0][name]) for name, t in tensors.items())
+
+
+def test_a_signal_between_two_runs_says_how_to_go_on(tmp_path, text, monkeypatch):
+    """Nobody is at work: the run is named with which it goes on."""
+
+    def asked(tasks, jobs, threads, heard):
+        raise AskedToEnd(signal.SIGTERM)
+
+    monkeypatch.setattr(engine.side_by_side, "run", asked)
+    with pytest.raises(Stopped, match="seed 0: stopped; .*: go on with --resume") as stopped:
+        planned(tmp_path, text).run(progress=False)
+    assert stopped.value.signal == signal.SIGTERM
 
 
 def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, text, monkeypatch):

@@ -14,7 +14,7 @@ from ..backend import reason
 from ..errors import CompileError, RunError
 from ..report.results import CHECKPOINT, RunResult, read_run
 from ..training.data import Text
-from ..training.interruption import Interrupted
+from ..training.interruption import AskedToEnd, Interrupted
 from ..training.kind import Data
 from ..training.kinds import kind_of
 from ..training.lock import FolderLock
@@ -170,6 +170,9 @@ class Reproduction:
                     )
                 except side_by_side.TaskFailed as failed:
                     raise _told(left[failed.number][0], failed.error) from failed.error
+                except AskedToEnd as asked:  # the runs at work had just finished
+                    missing = (run for run, state in self.states() if state.missing)
+                    raise Stopped(next(missing, left[-1][0]), asked) from asked
 
     def _tasks(self, left: Sequence[tuple[Planned, State]]) -> list[side_by_side.Task]:
         """One for each run. What begins with the parameters of another waits for it."""
