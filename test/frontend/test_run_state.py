@@ -2,7 +2,6 @@
 changed since its training is said."""
 
 import json
-import math
 import os
 import shutil
 import signal
@@ -19,7 +18,6 @@ import sextant
 from sextant import definitions
 from sextant.cli import main
 from sextant.revision import revision
-from sextant.training import evaluate as evaluation
 from sextant.training import loop
 from sextant.training.best import BEST
 from sextant.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -164,15 +162,6 @@ def test_losses_that_are_not_finite_are_an_error(root, capsys):
     write_checkpoint(path, stored)
     assert main(["eval", str(root / "run"), *EVAL]) == 1
     assert "the loss at 16 tokens is " in capsys.readouterr().err
-
-
-def test_a_loss_that_is_not_finite_leaves_the_others_known(root, monkeypatch, capsys):
-    """A model that is finite at its training length says so."""
-    monkeypatch.setattr(
-        evaluation, "mean_losses", lambda *args: (1.25 if args[2] <= 16 else math.nan, 1.0)
-    )
-    assert main(["eval", str(root / "run"), *EVAL]) == 1
-    assert "the loss at 32 tokens is nan (1.250 at 1x its training length)" in capsys.readouterr().err
 
 
 def test_validation_is_stored_as_asked(trained, tmp_path, capsys):

@@ -172,7 +172,7 @@ class Reproduction:
                     raise _told(left[failed.number][0], failed.error) from failed.error
                 except AskedToEnd as asked:  # the runs at work had just finished
                     missing = (run for run, state in self.states() if state.missing)
-                    raise Stopped(next(missing, left[-1][0]), asked) from asked
+                    raise Stopped(next(missing, found[-1][0]), asked) from asked
 
     def _tasks(self, left: Sequence[tuple[Planned, State]]) -> list[side_by_side.Task]:
         """One for each run. What begins with the parameters of another waits for it."""

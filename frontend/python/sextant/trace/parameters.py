@@ -374,19 +374,23 @@ def write_dim(builder: Builder, dim: str | int, options: dict[str, Value]) -> Va
     return _dim_value(builder, tree, options, str(dim))
 
 
+def _named(builder: Builder, name: str, options: dict[str, Value], unknown: str) -> Value | Choice:
+    """An option or an extent by name; ``unknown`` begins the error of another name."""
+    if name in options:
+        return options[name]
+    if name in EXTENTS:
+        return Value(builder, builder.pure(f"pos.extent {name}", name), I32)
+    raise trace_error(unknown + nearest(name, [*EXTENTS, *options]))
+
+
 def _dim_value(builder: Builder, node: ast.expr, options, text: str) -> Value:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return constant(builder, node.value, I32)
     if isinstance(node, ast.Name):
-        if node.id in options:
-            option = lift(builder, options[node.id])
-            if option.type != I32:
-                raise trace_error(f'a dim is an integer, option "{node.id}" is {KINDS[option.type]}')
-            return option
-        if node.id in EXTENTS:
-            return Value(builder, builder.pure(f"pos.extent {node.id}", node.id), I32)
-        known = [*EXTENTS, *options]
-        raise trace_error(f'unknown dim "{node.id}"{nearest(node.id, known)}')
+        found = lift(builder, _named(builder, node.id, options, f'unknown dim "{node.id}"'))
+        if found.type != I32:
+            raise trace_error(f'a dim is an integer, option "{node.id}" is {KINDS[found.type]}')
+        return found
     signs = {ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.FloorDiv: "__floordiv__"}
     if isinstance(node, ast.BinOp) and type(node.op) in signs:
         left = _dim_value(builder, node.left, options, text)
@@ -420,11 +424,12 @@ def write_param(builder: Builder, label: str, param: Param, options: dict[str, V
         indices = [builder.name("i") for _ in dims]
         arguments = ", ".join(f"{i}: i32" for i in indices)
         with builder.region(f"{head} by", arguments, tail.strip()):
-            sizes = {
-                size: _named_size(builder, label, size, options)
-                for size in _check_indices(label, param, init)
+            unknown = f'init of parameter "{label}" takes by keyword what is no extent and no option, '
+            named = {
+                name: _named(builder, name, options, f'{unknown}"{name}"')
+                for name in _check_indices(label, param, init)
             }
-            value = init(*(Value(builder, i, I32) for i in indices), **sizes)
+            value = init(*(Value(builder, i, I32) for i in indices), **named)
             value = lift(builder, value, F32).as_number()
             builder.line(f"pos.yield {value.name} : f32")
     else:
@@ -447,16 +452,3 @@ def _check_indices(label: str, param: Param, init: Callable) -> list[str]:
         ) from None
     except ValueError:  # a function of C says nothing of its arguments
         return []
-
-
-def _named_size(builder: Builder, label: str, name: str, options: dict[str, Value]) -> Value | Choice:
-    """An option or an extent that a function of initial values takes by keyword."""
-    if name in options:
-        return options[name]
-    if name in EXTENTS:
-        return Value(builder, builder.pure(f"pos.extent {name}", name), I32)
-    known = [*EXTENTS, *options]
-    raise trace_error(
-        f'init of parameter "{label}" takes "{name}" by keyword, which is neither an extent nor '
-        f"an option{nearest(name, known)}"
-    )
