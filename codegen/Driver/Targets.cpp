@@ -157,6 +157,7 @@ static Target getWarps(llvm::StringRef name, const GpuModel &model) {
   target.vector.registers = 16;
   target.vector.doublesAreWide = false; // a thread has any type
   target.vector.wantsShortCode = true;
+  target.vector.lanesHaveAddresses = true;
   target.vector.loadsAtOnce = 8;
   target.vector.flushingCall = emitWarpCall;
   target.vector.near = getNearMemoryOfWarps(model.blockBytes);

@@ -54,6 +54,10 @@ struct VectorTarget {
   /// Whether an instruction takes its assembler so long that what is done
   /// several times, one after the other, is better a loop.
   bool wantsShortCode = false;
+  /// Whether each lane has an address of its own, so that a gather is a load
+  /// like any other: to ask first whether all lanes have the same address, or
+  /// neighbouring ones, costs more than it saves.
+  bool lanesHaveAddresses = false;
   /// How many loads of vectors stand before the first use of one, where what
   /// waits for memory is the program: no cache foresees what is read next, and
   /// no instruction runs before the one ahead of it. 1: the processor sees to

@@ -250,11 +250,6 @@ Value ArgumentPoint::load(Value base, Type type, Element element) {
         .front();
   int64_t lanes = cast<VectorType>(element.offset.getType()).getNumElements();
   auto vector = VectorType::get(lanes, type);
-  auto [start, isRun] = findRun(kernel, element.offset, element.inside);
-  auto loadRun = [&, first = start]() -> KernelBuilder::Values {
-    Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
-    return {kernel.load(vector, address)};
-  };
   auto gather = [&]() -> KernelBuilder::Values {
     Value pointers = LLVM::GEPOp::create(
         builder, kernel.loc, VectorType::get(lanes, kernel.pointer), type, base,
@@ -264,6 +259,13 @@ Value ArgumentPoint::load(Value base, Type type, Element element) {
         builder, kernel.loc, vector, pointers, kernel.broadcast(element.inside),
         ValueRange{kernel.broadcast(nothing)},
         builder.getI32IntegerAttr(type.getIntOrFloatBitWidth() / 8))};
+  };
+  if (kernel.target.lanesHaveAddresses)
+    return gather().front();
+  auto [start, isRun] = findRun(kernel, element.offset, element.inside);
+  auto loadRun = [&, first = start]() -> KernelBuilder::Values {
+    Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
+    return {kernel.load(vector, address)};
   };
   return kernel.choose(isRun, Type(vector), loadRun, gather).front();
 }

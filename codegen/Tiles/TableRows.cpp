@@ -102,6 +102,8 @@ static Value lookUp(KernelBuilder &kernel, Value index, Index rows,
   if (!isa<VectorType>(index.getType()))
     return orNaN(kernel, load(entry.row),
                  {entry.row, kernel.broadcast(entry.exists)});
+  if (kernel.target.lanesHaveAddresses)
+    return orNaN(kernel, gather(entry.row), entry);
   auto [first, isSame] = findSame(kernel, entry.row);
   Value row = first; // a structured binding cannot be captured
   Values found = kernel.choose(
@@ -133,7 +135,10 @@ Value codegen::readProducts(const HeadPlace &place, unsigned products,
       [&](Value entry) {
         return kernel.loadBroadcast(base, {kernel.fromI32(entry)});
       },
-      [&](Value each) { return runs ? loadRun(each) : gather(each); });
+      [&](Value each) {
+        bool asksForRuns = runs && !kernel.target.lanesHaveAddresses;
+        return asksForRuns ? loadRun(each) : gather(each);
+      });
 }
 
 Index codegen::getLaneGroup(const HeadPlace &place, unsigned tensor,

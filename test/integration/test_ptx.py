@@ -16,6 +16,9 @@ TARGET = "cuda:sm_80"
 CASES = [(name, ("f32", "bf16")[n % 2]) for n, name in enumerate(sorted(e.name for e in sextant.encodings()))]
 # Its powers have exponents that only run time knows.
 CASES += [("sandwich", dtype) for dtype in ("f32", "bf16") if ("sandwich", dtype) not in CASES]
+# Lines of the longest kernel. NVIDIA's assembler takes a second for some 2000 of them, and longer
+# where more of them are in one loop: at 15 000 an attention took 12 seconds to compile.
+MOST_LINES = 13_000
 # Of an attention and of a row map.
 MAIN = re.compile(r"(_backward|)_\d+_(forward|main|(forward|backward)_fragments|map|pull)$")
 
@@ -40,3 +43,7 @@ def test_an_encoding_becomes_ptx(table, name, dtype):
         entries = re.findall(r"^\.visible \.entry (\w+)\(", ptx, re.MULTILINE)
         mains = [MAIN.search(entry) for entry in entries]
         assert {m.group(1) for m in mains if m} == {"", "_backward"}, entries
+        _, *kernels = ptx.split(".visible .entry ")
+        lines = {kernel.split("(")[0]: kernel.count("\n") for kernel in kernels}
+        longest = max(lines, key=lines.get)
+        assert lines[longest] <= MOST_LINES, f"{longest} has {lines[longest]} lines"

@@ -30,7 +30,10 @@ BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
   cellProbabilities =
       at.reserve(shape.dot || !shape.isNear ? words : 0, "cells");
   cellScores = at.reserve(readsScores ? words : 0, "cells");
-  cellSlopes = at.reserve(rollsRows() ? shape.rows * shape.panel : 0);
+  // Scores are done with before slopes are there, but where they are kept.
+  cellSlopes = keepsScores() || !rollsRows()
+                   ? at.reserve(rollsRows() ? words : 0, "cells")
+                   : cellScores;
 }
 
 //===----------------------------------------------------------------------===//
@@ -65,20 +68,41 @@ Value BackwardCell::loadStatistics(unsigned tensor, Index group, Index row) {
   return kernel.loadBroadcast(base, {at.firstQuery, group, row});
 }
 
-void BackwardCell::emit(Index group, Index panel, bool isMasked) {
+Values BackwardCell::emitScoreProducts(Index group, Index panel) {
   Values initial(shape.rows * shape.vectors, kernel.splatF32(0.0));
-  Values scores =
-      emitProduct(queries.getQueries(), keys.getKeys(), group, panel, initial);
-  emitProbabilities(scores, group, panel, isMasked);
-  // The accumulators start at -delta.
+  return emitProduct(queries.getQueries(), keys.getKeys(), group, panel,
+                     initial);
+}
+
+/// dP - delta: the accumulators start at -delta.
+Values BackwardCell::emitSlopeProducts(Index group, Index panel) {
+  Values initial;
   for (int64_t r = 0; r < shape.rows; ++r) {
     Value delta = loadStatistics(launch.negativeDelta, group, r);
-    for (int64_t v = 0; v < shape.vectors; ++v)
-      initial[r * shape.vectors + v] = delta;
+    initial.append(shape.vectors, delta);
   }
-  Values gradients = emitProduct(queries.getOutputGradients(), keys.getValues(),
-                                 group, panel, initial);
-  emitScoreGradients(gradients, group, panel, isMasked);
+  return emitProduct(queries.getOutputGradients(), keys.getValues(), group,
+                     panel, initial);
+}
+
+void BackwardCell::emit(Index group, Index panel, Value isWhole) {
+  auto forMask = [&](function_ref<void(bool isMasked)> body) {
+    kernel.when(isWhole, [&] { body(false); }, [&] { body(true); });
+  };
+  if (!rollsRows())
+    return forMask([&](bool isMasked) {
+      emitProbabilities(emitScoreProducts(group, panel), group, panel,
+                        isMasked);
+      emitScoreGradients(emitSlopeProducts(group, panel), group, panel,
+                         isMasked);
+    });
+  // Rows take products from memory, so products are the same code for both.
+  keepProducts(emitScoreProducts(group, panel), cellScores);
+  forMask(
+      [&](bool isMasked) { emitProbabilities({}, group, panel, isMasked); });
+  keepProducts(emitSlopeProducts(group, panel), cellSlopes);
+  forMask(
+      [&](bool isMasked) { emitScoreGradients({}, group, panel, isMasked); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -93,10 +117,9 @@ void BackwardCell::forRows(function_ref<void(Index row)> body) {
 }
 
 void BackwardCell::keepProducts(ValueRange products, Value memory) {
-  if (rollsRows())
-    for (auto [number, product] : llvm::enumerate(products))
-      kernel.storeVector(product, memory,
-                         {static_cast<int64_t>(number) * kernel.width()});
+  for (auto [number, product] : llvm::enumerate(products))
+    kernel.storeVector(product, memory,
+                       {static_cast<int64_t>(number) * kernel.width()});
 }
 
 Values BackwardCell::loadCell(Value memory) {
@@ -136,7 +159,6 @@ void BackwardCell::emitProbabilities(ValueRange products, Index group,
       kernel.add(kernel.mul(group, stride), kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors), scores(stored);
   point.scans.setReplays(false);
-  keepProducts(products, cellScores);
   auto emitRow = [&](Index r) {
     Value negativeShift = loadStatistics(launch.negativeShift, group, r);
     Value inverseSum = loadStatistics(launch.inverseSum, group, r);
@@ -196,7 +218,6 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
                           kernel.mul(panel, shape.panel));
   Values stored(shape.rows * shape.vectors);
   point.scans.setReplays(true);
-  keepProducts(products, cellSlopes);
   struct Row {
     Value gradient;
     SmallVector<HoistCotangent> cotangents;

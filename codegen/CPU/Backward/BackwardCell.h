@@ -32,7 +32,8 @@ public:
                BackwardPoint &point, BackwardVisibility &visibility,
                GradientSums &sums, const ScoreForm &form);
 
-  void emit(Index group, Index panel, bool isMasked);
+  /// `isWhole`, an i1: whether all scores of the cell are visible.
+  void emit(Index group, Index panel, mlir::Value isWhole);
   /// A hidden cell is zero wherever a product or a sum may read it: in the
   /// tiles of the block and in `others`.
   void clear(Index group, Index panel, llvm::ArrayRef<mlir::Value> others);
@@ -50,8 +51,13 @@ private:
   /// Whether payloads stand in a loop over the rows of a cell and take products
   /// from memory. A payload with a scan is long, and it is written once for
   /// each sweep, with and without mask, and once more for rows that are done:
-  /// unrolled as well, it would take seconds to compile.
-  bool rollsRows() const { return !launch.plan.scans.empty(); }
+  /// unrolled as well, it would take seconds to compile. What adds to sums of
+  /// rows that lanes name is written in three ways, for lanes that name one
+  /// row, neighbouring ones or any.
+  bool rollsRows() const {
+    return !launch.plan.scans.empty() ||
+           (kernel.target.wantsShortCode && launch.addsToNamedRows());
+  }
   /// Whether what a row leaves is stored behind all rows of the cell. A store
   /// keeps the loads behind it back until all threads have met, and so would
   /// keep each row waiting for those before it.
@@ -67,6 +73,8 @@ private:
                      const KeyTile::Operand &packed, Index group, Index panel,
                      mlir::ValueRange initial);
   mlir::Value loadStatistics(unsigned tensor, Index group, Index row);
+  Values emitScoreProducts(Index group, Index panel);
+  Values emitSlopeProducts(Index group, Index panel);
   void findVisible(bool isMasked);
   void emitProbabilities(mlir::ValueRange products, Index group, Index panel,
                          bool isMasked);

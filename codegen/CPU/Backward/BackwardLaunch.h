@@ -59,6 +59,16 @@ struct BackwardLaunch : PayloadSums {
   /// multiplied, and of rows of offsets, where wanted. Those of key rows are
   /// [parts, B, heads of keys, Lk rounded up to panels, row].
   llvm::SmallVector<PartialSum> offsetSideGradients, offsetRowGradients;
+  /// Whether lanes name the row of a sum of the query's that they add to.
+  bool addsToNamedRows() const {
+    return llvm::any_of(plan.rowTables,
+                        [](const auto &table) {
+                          return table.side == pos::Side::query;
+                        }) ||
+           llvm::any_of(bucketGradients, [](const PartialSum &sum) {
+             return static_cast<bool>(sum);
+           });
+  }
   /// Those of query rows, all but the first.
   llvm::SmallVector<unsigned> getClearedSums() const {
     llvm::SmallVector<unsigned> cleared;

@@ -268,12 +268,10 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
       kernel.add(query, shape.rows), panelKeys, kernel.add(key, shape.panel));
   point.enterCell(query, key);
   queries.prefetchShare(group, panel);
-  auto emitCell = [&](bool isMasked) {
-    sweeps.emitCell(group, [&] {
-      cell.emit(group, panel, isMasked);
-      if (!sweeps.isForTotals())
-        hinges.addMoments(at.batch, at.head, at.getHingeMoments());
-    });
+  auto emitCell = [&] {
+    cell.emit(group, panel, kernel.either(isWhole, seen.all));
+    if (!sweeps.isForTotals())
+      hinges.addMoments(at.batch, at.head, at.getHingeMoments());
   };
   return kernel.choose(
       kernel.either(isWhole, seen.some), {kernel.i64, kernel.i64},
@@ -285,9 +283,7 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
         hinges.fill(point, moveTo);
         queryBand.emitProducts(group, panel);
         keyBand.emitProducts(group, panel);
-        kernel.when(
-            kernel.either(isWhole, seen.all), [&] { emitCell(false); },
-            [&] { emitCell(true); });
+        sweeps.emitCell(group, emitCell);
         panels.add(group, panel);
         return {kernel.value(kernel.min(Index(hull[0]), group)),
                 kernel.value(kernel.add(group, shape.rows))};

@@ -63,15 +63,16 @@ void BackwardProducts::addToKeyProducts(unsigned sums, Index rows, Value index,
   };
   if (!isa<VectorType>(index.getType()))
     return addVector(entry.row);
+  auto addApart = [&] {
+    Value places = getLanePlaces(kernel, entry.row);
+    Value sum = kernel.gather(kernel.f32, base, places);
+    kernel.scatter(kernel.addF(sum, addend), base, places);
+  };
+  if (kernel.target.lanesHaveAddresses)
+    return addApart();
   auto [firstRow, isSame] = findSame(kernel, entry.row);
   Value first = firstRow;
-  kernel.when(
-      isSame, [&] { addVector(first); },
-      [&] {
-        Value places = getLanePlaces(kernel, entry.row);
-        Value sum = kernel.gather(kernel.f32, base, places);
-        kernel.scatter(kernel.addF(sum, addend), base, places);
-      });
+  kernel.when(isSame, [&] { addVector(first); }, addApart);
 }
 
 Value BackwardProducts::rowDot(pos::RowDotOpInterface op, Value index) {
