@@ -291,5 +291,5 @@ TEST(SeededFaults, AProductThatNotAllThreadsComeTo) {
       runOnTensorCores(divergeAtProduct, "").message,
       {"kernel 'attention_0_forward_fragments': threads of a warp meet at "
        "different instructions",
-       "a product of matrices (number "});
+       "a product of matrices (number ", " at model.mlir:4:"});
 }
