@@ -4,12 +4,13 @@
 #include "codegen/Emit/VectorMath.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
-#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,6 +22,8 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
@@ -74,6 +77,34 @@ static void keepAnnotations(ModuleOp kernels) {
   });
 }
 
+/// Folds what loops and functions of numbers left, and brings each constant to
+/// the begin of its function, once. Vectors have one dimension, as LLVM's.
+static void foldConstants(ModuleOp kernels) {
+  RewritePatternSet none(kernels.getContext());
+  (void)applyPatternsGreedily(kernels, std::move(none));
+}
+
+/// Converts arithmetic, vectors, branches and functions at once: each
+/// conversion of its own would walk over all ops, and put casts between its
+/// types and the next one's.
+static LogicalResult convertToLLVMDialect(ModuleOp kernels) {
+  MLIRContext &context = *kernels.getContext();
+  LLVMTypeConverter converter(&context, LowerToLLVMOptions(&context));
+  SymbolTableCollection functions;
+  RewritePatternSet patterns(&context);
+  // Of a function of numbers its intrinsic, or else a call of libm.
+  populateMathToLLVMConversionPatterns(converter, patterns,
+                                       /*approximateLog1p=*/true,
+                                       /*benefit=*/2);
+  populateMathToLibmConversionPatterns(patterns);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  populateFuncToLLVMConversionPatterns(converter, patterns, &functions);
+  LLVMConversionTarget target(context);
+  return applyPartialConversion(kernels, target, std::move(patterns));
+}
+
 /// Lowers structured control flow, arithmetic and vectors to the LLVM dialect.
 static LogicalResult lowerToLLVMDialect(ModuleOp kernels, ScalarMath math) {
   expandVectorMath(kernels, math == ScalarMath::Expanded);
@@ -82,14 +113,10 @@ static LogicalResult lowerToLLVMDialect(ModuleOp kernels, ScalarMath math) {
   if (roundsQuotients(kernels))
     passes.addPass(arith::createArithExpandOpsPass());
   passes.addPass(createSCFToControlFlowPass());
-  passes.addPass(createConvertVectorToLLVMPass());
-  passes.addPass(createConvertMathToLLVMPass());
-  passes.addPass(createConvertMathToLibmPass());
-  passes.addPass(createArithToLLVMConversionPass());
-  passes.addPass(createConvertControlFlowToLLVMPass());
-  passes.addPass(createConvertFuncToLLVMPass());
-  passes.addPass(createReconcileUnrealizedCastsPass());
   if (failed(passes.run(kernels)))
+    return failure();
+  foldConstants(kernels);
+  if (failed(convertToLLVMDialect(kernels)))
     return failure();
   keepAnnotations(kernels);
   return success();
