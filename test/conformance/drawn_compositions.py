@@ -54,6 +54,7 @@ class Drawing:
         self.sources: list[str] = []
         self.rounds_params = False
         self.turns = False
+        self.is_wide = False
         self.trains_rows = False
         self.positions = ""
         if self.rng.random() < 0.45:
@@ -70,6 +71,7 @@ class Drawing:
         info = rng.choice(self.installed)
         self.turns |= any(place.startswith("turn_rows") for place in info.places)
         self.trains_rows |= _trains_rows(info)
+        self.is_wide |= any(_is_of_model(dim) for p in info.parameters for dim in p.dims[1:])
         items = []
         if _takes_hosts(info) and rng.random() < 0.8:
             items += rng.sample(self.hosts, rng.choice([1, 1, 2]))
@@ -102,7 +104,10 @@ class Drawing:
         query = rng.choice(lengths)
         key = query if rng.random() < 0.5 else rng.choice(lengths)
         batch = rng.choice([1, 2, 2, 3])
-        while batch * groups * kv_heads * query * key > limits.scores:
+        most = limits.scores
+        if self.is_wide:  # Each score is a sum over as many columns as a model has lanes.
+            most = max(most // 3, limits.length**2)
+        while batch * groups * kv_heads * query * key > most:
             if batch * groups > 1:
                 batch, groups = 1, 1
             elif kv_heads > 1:
@@ -125,6 +130,10 @@ def _trains_rows(info: EncodingInfo) -> bool:
     for plain code in attention_contract.py."""
     maps = any(place.startswith(("rows of", "turn_rows")) for place in info.places)
     return maps and any(p.trained for p in definitions.signature([info.name]).params)
+
+
+def _is_of_model(dim: str) -> bool:
+    return "head_dim" in dim and "heads" in dim
 
 
 def _takes_hosts(info: EncodingInfo) -> bool:
