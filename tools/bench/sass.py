@@ -41,6 +41,7 @@ class Counts:
     scores: int
     loop: dict[str, int]
     clocks_of: dict[str, dict[str, float]]
+    inside: list[int]  # instructions of a pass of each loop inside of it
 
     def per_score(self, *kinds: str) -> float:
         counted = kinds or tuple(self.loop)
@@ -60,6 +61,7 @@ class Counts:
             f"{self.per_score():.2f} per score; MUFU {self.per_score('MUFU'):.2f},",
             f"LDS {self.per_score('LDS'):.2f}, f32 {self.per_score(*ARITHMETIC):.2f};",
             " ".join(f"{kind} {number}" for kind, number in self.loop.items()),
+            "; inside: " + " ".join(map(str, self.inside)),
         ]
         for gpu in self.clocks_of:
             units = ", ".join(f"{unit} {share:.2f}" for unit, share in self.clocks(gpu).items())
@@ -91,6 +93,7 @@ def measure(model: str, target: str) -> list[Counts]:
             kernel["scores"],
             kernel["loop"],
             kernel["clocks"],
+            kernel["inside"],
         )
         for kernel in listed["kernels"]
         if "HMMA" in kernel["loop"]

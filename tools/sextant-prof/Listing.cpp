@@ -262,12 +262,33 @@ std::optional<Instructions> PathSearch::find(const Loop &loop) const {
   return best[loop.start];
 }
 
-Instructions tools::findMainLoop(const KernelListing &listing) {
+static std::vector<Loop> findLoops(const KernelListing &listing) {
   std::vector<Loop> loops;
   for (auto [end, block] : enumerate(listing.blocks))
     for (size_t start : block.next)
       if (start <= end)
         loops.push_back({start, end});
+  return loops;
+}
+
+std::vector<Instructions> tools::findLoopsInside(const KernelListing &listing) {
+  std::vector<Loop> loops = findLoops(listing), around, others;
+  PathSearch search(listing);
+  std::vector<Instructions> found;
+  for (const Loop &loop : loops) {
+    std::optional<Instructions> path = search.find(loop);
+    bool multiplies = path && countKinds(*path, {"HMMA"}) > 0;
+    (multiplies ? around : others).push_back(loop);
+  }
+  for (const Loop &loop : others)
+    if (any_of(around, [&](const Loop &of) { return of.contains(loop); }))
+      if (std::optional<Instructions> path = search.find(loop))
+        found.push_back(std::move(*path));
+  return found;
+}
+
+Instructions tools::findMainLoop(const KernelListing &listing) {
+  std::vector<Loop> loops = findLoops(listing);
   PathSearch search(listing);
   bool hasProducts = listing.count({"HMMA"}) > 0;
   SmallVector<std::optional<Instructions>> paths;

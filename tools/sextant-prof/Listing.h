@@ -57,6 +57,10 @@ int64_t countKinds(const Instructions &instructions,
 /// copies to shared memory, and of these the shortest.
 Instructions findMainLoop(const KernelListing &listing);
 
+/// Likewise what a pass of each loop runs that multiplies no matrices but
+/// stands in one that does.
+std::vector<Instructions> findLoopsInside(const KernelListing &listing);
+
 } // namespace sextant::tools
 
 #endif // SEXTANT_TOOLS_SEXTANT_PROF_LISTING_H

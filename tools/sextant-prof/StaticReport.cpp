@@ -109,6 +109,14 @@ tools::findMachineCode(const runtime::Artifact &artifact,
   return std::nullopt;
 }
 
+static std::vector<int64_t>
+countInstructions(const std::vector<Instructions> &loops) {
+  std::vector<int64_t> numbers;
+  for (const Instructions &loop : loops)
+    numbers.push_back(static_cast<int64_t>(loop.size()));
+  return numbers;
+}
+
 Result<StaticRow> tools::makeStaticRow(const runtime::Artifact &artifact,
                                        const runtime::KernelName &kernel,
                                        const KernelListing &listing) {
@@ -124,7 +132,8 @@ Result<StaticRow> tools::makeStaticRow(const runtime::Artifact &artifact,
                    listing.count(localKinds),
                    numLoopLocal,
                    getNumber(*host, kernel, "_scores"),
-                   std::move(loop)};
+                   std::move(loop),
+                   countInstructions(findLoopsInside(listing))};
 }
 
 //===----------------------------------------------------------------------===//
@@ -214,7 +223,10 @@ std::string tools::formatStaticJson(const std::vector<StaticRow> &rows) {
     json.key("loop").beginObject();
     for (const auto &[kind, number] : countByKind(row.loop))
       json.entry(std::string_view(kind), number);
-    json.endObject().key("clocks").beginObject();
+    json.endObject().key("inside").beginArray();
+    for (int64_t number : row.inside)
+      json.value(number);
+    json.endArray().key("clocks").beginObject();
     for (const GpuRates &gpu : gpus) {
       json.key(gpu.name).beginObject();
       for (const UnitClocks &unit : getUnitClocks(row.loop, gpu))

@@ -49,6 +49,8 @@ struct StaticRow {
   /// does not say it.
   int64_t numScores;
   Instructions loop;
+  /// Of a pass of each loop inside of it (findLoopsInside).
+  std::vector<int64_t> inside;
   std::optional<CompileCost> cost = {}; ///< of a model, which is compiled here
 };
 
