@@ -79,6 +79,7 @@ private:
   Value *replaceCopies(IntrinsicInst &intrinsic);
   Value *multiply(Member member, IntrinsicInst &intrinsic);
   Value *toWord(Member member, IntrinsicInst &intrinsic);
+  Value *saturate(IntrinsicInst &fma);
   Value *loadMatrices(IntrinsicInst &intrinsic, bool isTransposed);
   /// Memory of a thread for values that pass between it and the emulator.
   Value *getWords(Value *&words, unsigned count);
@@ -235,6 +236,15 @@ Value *Emulation::toWord(Member member, IntrinsicInst &intrinsic) {
   return builder.CreateBitCast(word, intrinsic.getType());
 }
 
+/// 0 for NaN, as what is between others is the one that is a number.
+Value *Emulation::saturate(IntrinsicInst &fma) {
+  Type *type = fma.getType();
+  Value *sum = builder.CreateIntrinsic(Intrinsic::fma, {type},
+                                       SmallVector<Value *>(fma.args()));
+  Value *positive = builder.CreateMaxNum(sum, ConstantFP::get(type, 0.0));
+  return builder.CreateMinNum(positive, ConstantFP::get(type, 1.0));
+}
+
 Value *Emulation::loadMatrices(IntrinsicInst &intrinsic, bool isTransposed) {
   Value *words = getWords(results, wordsOfResult);
   callMember(Member::LoadMatrices, builder.getVoidTy(),
@@ -288,6 +298,8 @@ Value *Emulation::replaceTensorCores(IntrinsicInst &intrinsic) {
   case Intrinsic::nvvm_rcp_approx_ftz_f:
     return callMember(Member::Reciprocal, builder.getFloatTy(),
                       {intrinsic.getArgOperand(0)});
+  case Intrinsic::nvvm_fma_rn_ftz_sat_f:
+    return saturate(intrinsic);
   case Intrinsic::nvvm_ff2f16x2_rn:
     return toWord(Member::ToF16, intrinsic);
   case Intrinsic::nvvm_ff2bf16x2_rn:

@@ -213,6 +213,21 @@ def test_a_function_of_hinges_on_one_line(sass, target, direction, most):
     assert counts.per_score("LDL", "STL") <= 0.3
 
 
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90a"])
+@pytest.mark.parametrize(
+    "direction, of_scores, of_gradients",
+    [("attention", 83, 83), ("attention_backward", 83, 242)],
+    ids=["forward", "backward"],
+)
+def test_knots_of_a_function_of_hinges(sass, target, direction, of_scores, of_gradients):
+    """In a tile of several segments a knot takes two instructions of a score, and six of its
+    gradients, and some of 32 scores together. Where arguments are no finite numbers half as
+    many scores wait in registers."""
+    counts = measure(sass, getattr(sass, direction)(["causal", "fire"], FIRE, (64, 64)), target)
+    assert any(number <= of_scores for number in counts.inside if number > 60)
+    assert max(counts.inside) <= of_gradients
+
+
 def test_a_payload_divides_by_no_constant(sass):
     """Nor does its pullback: it multiplies, without a branch for rare numbers."""
     model = sass.attention_backward(["softcap"], [], (64, 64))

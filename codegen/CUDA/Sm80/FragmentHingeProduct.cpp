@@ -12,102 +12,11 @@ using Values = KernelBuilder::Values;
 using Layout = PiecewiseLinearLayout;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Of the first segment in a reach.
-static constexpr int64_t reachBits = 16;
-
-//===----------------------------------------------------------------------===//
-// Factors
-//===----------------------------------------------------------------------===//
-
-/// At the elements of the thread, each read once.
-FragmentHingeProduct::Factors FragmentHingeProduct::loadFactors() {
-  Factors factors;
-  llvm::DenseMap<std::pair<const Hoisted *, int64_t>, Value> known;
-  bool rowsAreKeys = tile.rowSide == pos::Side::key;
-  auto load = [&](const Hoisted *hoisted, int64_t entry) {
-    Value &value = known[{hoisted, entry}];
-    if (!value)
-      value = point.hoisted(kernel.builder, hoisted->op);
-    return value;
-  };
-  for (const FragmentElement &element : tile.getElements()) {
-    point.setElement(element);
-    factors.ofOffsets.push_back(
-        load(get().ofOffsets, element.column - element.row));
-    factors.ofQueries.push_back(
-        load(get().ofQueries, rowsAreKeys ? element.column : element.row));
-  }
-  return factors;
-}
-
-/// Those of the warp's part of the tile, shared out among its lanes. They are
-/// one fewer than rows and columns; the one behind the last is in the window,
-/// too.
-Values FragmentHingeProduct::loadOffsets() {
-  int64_t count = tile.countWarpRows() + tile.countWarpColumns();
-  Values offsets;
-  for (int64_t first = 0; first < count; first += warpLanes) {
-    Value entry = thread.add(thread.lane, first);
-    if (first + warpLanes > count)
-      entry = thread.min(entry, thread.constant(count - 1));
-    offsets.push_back(point.getWindows().loadOfWarp(*get().ofOffsets, entry));
-  }
-  return offsets;
-}
-
-/// In all lanes; NaN where one is. Both at once: half of the lanes join one,
-/// the others the negative of the other.
-FragmentHingeProduct::Range FragmentHingeProduct::acrossWarp(Range range) {
-  constexpr int64_t half = warpLanes / 2;
-  Value isUpper = thread.less(thread.constant(half - 1), thread.lane);
-  Value negative =
-      arith::NegFOp::create(kernel.builder, kernel.loc, range.second);
-  Value own = kernel.selectF(isUpper, negative, range.first);
-  Value given = kernel.selectF(isUpper, range.first, negative);
-  own = thread.least(own, thread.shuffleXor(given, half));
-  for (int64_t apart = half / 2; apart >= 1; apart /= 2)
-    own = thread.least(own, thread.shuffleXor(own, apart));
-  Value other = thread.shuffleXor(own, half);
-  Value most = kernel.selectF(isUpper, own, other);
-  return {kernel.selectF(isUpper, other, own),
-          arith::NegFOp::create(kernel.builder, kernel.loc, most)};
-}
-
-/// A product is between those with the least and the greatest factor. Where a
-/// factor is no finite number, one of these is none, either.
-FragmentHingeProduct::Range FragmentHingeProduct::multiply(ValueRange offsets,
-                                                           Range queries) {
-  Range range;
-  for (Value offset : offsets)
-    for (Value query : {queries.first, queries.second}) {
-      Value argument = kernel.mulF(offset, query);
-      range = range.first ? Range(thread.least(range.first, argument),
-                                  thread.most(range.second, argument))
-                          : Range(argument, argument);
-    }
-  return range;
-}
-
-FragmentHingeProduct::Range FragmentHingeProduct::findQueryRange() {
-  Values all;
-  if (tile.rowSide == pos::Side::query) {
-    for (int64_t row = 0; row < tile.countThreadRows(); ++row) {
-      point.setElement(FragmentElement::get(row / 2, 0, 2 * (row % 2)));
-      all.push_back(point.hoisted(kernel.builder, get().ofQueries->op));
-    }
-  } else {
-    assert(tile.countWarpColumns() % warpLanes == 0 &&
-           "lanes have as many columns each");
-    for (int64_t first = 0; first < tile.countWarpColumns(); first += warpLanes)
-      all.push_back(point.getWindows().loadOfWarp(
-          *get().ofQueries, thread.add(thread.lane, first)));
-  }
-  Range range{all.front(), all.front()};
-  for (Value value : ArrayRef(all).drop_front())
-    range = {thread.least(range.first, value),
-             thread.most(range.second, value)};
-  return acrossWarp(range);
-}
+/// A reach is the last segment, whether an argument is no finite number, and
+/// the first segment.
+static constexpr int64_t lowBits = 15, highBit = 16;
+/// Scores whose arguments wait in registers while knots pass.
+static constexpr size_t knotScores = 32;
 
 //===----------------------------------------------------------------------===//
 // The segment of a tile
@@ -117,7 +26,7 @@ Values FragmentHingeProduct::enterHead(FindMoments find) {
   moments = std::move(find);
   table = hinges.getTable(0);
   if (tile.rowSide == pos::Side::query)
-    queryRange = findQueryRange();
+    queryRange = factors.findQueryRange();
   // No tile lies in the segment of this state.
   Value zero = kernel.constantF32(0), none = kernel.constantF32(infinity);
   Values state{thread.constant(0), none, none, zero, zero};
@@ -127,11 +36,10 @@ Values FragmentHingeProduct::enterHead(FindMoments find) {
 }
 
 void FragmentHingeProduct::enterTile(MutableArrayRef<Value> state) {
-  Values offsets = loadOffsets();
-  Range queries = queryRange;
+  NumberRange queries = queryRange;
   if (tile.rowSide == pos::Side::key)
-    queries = findQueryRange();
-  Range range = multiply(offsets, queries);
+    queries = factors.findQueryRange();
+  NumberRange range = factors.findRange(queries);
   Value isInside = kernel.both(
       kernel.compareF(CmpFPredicate::OGT, range.first, state[below]),
       kernel.compareF(CmpFPredicate::OLT, range.second, state[above]));
@@ -150,8 +58,7 @@ void FragmentHingeProduct::enterTile(MutableArrayRef<Value> state) {
   llvm::copy(ArrayRef(found).drop_front(), state.begin());
   // The same in all lanes, which a ballot says to compilers.
   isOneLine = isEverywhere(kernel.equal(kernel.fromI32(reach), 0));
-  addend = kernel.selectF(isOneLine, state[intercept], kernel.constantF32(0));
-  lineSlope = state[slope];
+  line = {state[intercept], state[slope]};
 }
 
 Value FragmentHingeProduct::isEverywhere(Value condition) {
@@ -160,8 +67,8 @@ Value FragmentHingeProduct::isEverywhere(Value condition) {
 }
 
 /// A reach and a state.
-Values FragmentHingeProduct::findLine(Range range, ValueRange state) {
-  range = acrossWarp(range);
+Values FragmentHingeProduct::findLine(NumberRange range, ValueRange state) {
+  range = factors.acrossWarp(range);
   FragmentHinges::Reach found =
       hinges.findReach(0, table, range.first, range.second);
   Value isFinite = kernel.both(kernel.compareF(CmpFPredicate::OGT, range.first,
@@ -183,22 +90,31 @@ Values FragmentHingeProduct::findLine(Range range, ValueRange state) {
         return next;
       },
       [&] {
-        Values next{thread.add(thread.mul(high, 1 << reachBits), low)};
+        Value isNone = thread.select(isFinite, thread.constant(0),
+                                     thread.constant(1 << lowBits));
+        Values next{thread.add(thread.add(thread.mul(high, 1 << highBit), low),
+                               isNone)};
         llvm::append_range(next, state);
         return next;
       });
 }
 
+FragmentHingeProduct::Line FragmentHingeProduct::loadLine(Value number) {
+  Layout layout = hinges.getLayout(0);
+  auto load = [&](int64_t column) {
+    return kernel.loadF32(table, {kernel.fromI32(number), column});
+  };
+  return {
+      kernel.mulF(load(layout.intercepts), kernel.constantF32(payloadFactor)),
+      load(layout.slopes)};
+}
+
 /// The state at a tile that lies in a segment.
 Values FragmentHingeProduct::moveTo(Value number, ValueRange state) {
   Layout layout = hinges.getLayout(0);
-  auto load = [&](Index place, int64_t column) {
-    return kernel.loadF32(table, {place, column});
-  };
-  Index own = kernel.fromI32(number);
   // Without a branch: what lanes do together follows.
   auto loadKnot = [&](Value isThere, Index knot, double otherwise) {
-    return kernel.selectF(isThere, load(knot, layout.knots),
+    return kernel.selectF(isThere, kernel.loadF32(table, {knot, layout.knots}),
                           kernel.constantF32(otherwise));
   };
   Value first = thread.constant(0), last = thread.constant(layout.units);
@@ -210,9 +126,9 @@ Values FragmentHingeProduct::moveTo(Value number, ValueRange state) {
   next[above] = loadKnot(
       thread.less(number, last),
       kernel.fromI32(thread.min(number, thread.add(last, -1))), infinity);
-  next[intercept] = kernel.mulF(load(own, layout.intercepts),
-                                kernel.constantF32(payloadFactor));
-  next[slope] = load(own, layout.slopes);
+  Line own = loadLine(number);
+  next[intercept] = own.intercept;
+  next[slope] = own.slope;
   if (moments) {
     flush(state);
     next[sum] = next[product] = kernel.constantF32(0);
@@ -220,28 +136,100 @@ Values FragmentHingeProduct::moveTo(Value number, ValueRange state) {
   return next;
 }
 
-void FragmentHingeProduct::enterReach() {
-  Value low = thread.rem(reach, 1 << reachBits);
-  Value high = thread.div(reach, 1 << reachBits);
+/// The hinges stand at the tile, which reaches into several segments. Gives
+/// whether all arguments are finite.
+Value FragmentHingeProduct::enterReach() {
+  Value low = thread.rem(reach, 1 << lowBits);
+  Value high = thread.div(reach, 1 << highBit);
   hinges.enterReach({table, low, high});
+  Value both = thread.rem(reach, 1 << (lowBits + 1));
+  return isEverywhere(kernel.equal(kernel.fromI32(both), kernel.fromI32(low)));
 }
 
 //===----------------------------------------------------------------------===//
 // Scores
 //===----------------------------------------------------------------------===//
 
-Values FragmentHingeProduct::emitLine(ValueRange products) {
-  Factors factors = loadFactors();
-  Value scaled = kernel.mulF(lineSlope, kernel.constantF32(payloadFactor));
+/// With what is to be added to all of them behind.
+Values FragmentHingeProduct::emit(ValueRange products,
+                                  function_ref<Values()> emitSegments) {
+  SmallVector<Type> types(products.getTypes());
+  types.push_back(kernel.f32);
+  Values scores = kernel.choose(
+      isOneLine, types, [&] { return emitLine(products, line); },
+      [&] {
+        Value isFinite = enterReach();
+        return kernel.choose(
+            isFinite, types, [&] { return emitKnots(products); },
+            [&] {
+              Values all = emitSegments();
+              all.push_back(kernel.constantF32(0));
+              return all;
+            });
+      });
+  addend = scores.pop_back_val();
+  return scores;
+}
+
+Values FragmentHingeProduct::emitLine(ValueRange products, Line own) {
+  FragmentFactors::Elements elements = factors.load();
+  Value scaled = kernel.mulF(own.slope, kernel.constantF32(payloadFactor));
   llvm::DenseMap<Value, Value> ofQueries;
   Values scores;
   for (auto [sum, offset, query] :
-       llvm::zip_equal(products, factors.ofOffsets, factors.ofQueries)) {
+       llvm::zip_equal(products, elements.ofOffsets, elements.ofQueries)) {
     Value &factor = ofQueries[query];
     if (!factor)
       factor = kernel.mulF(query, scaled);
     scores.push_back(kernel.fma(offset, factor, sum));
   }
+  scores.push_back(own.intercept);
+  return scores;
+}
+
+/// The line of the lowest segment, and for each knot the greater of it and the
+/// argument, times its jump; what that is more below a knot is a part of the
+/// addend. Scores of arguments that are not finite are hidden.
+Values FragmentHingeProduct::emitKnots(ValueRange products) {
+  const FragmentHinges::Reach own = hinges.getReach();
+  Layout layout = hinges.getLayout(0);
+  FragmentFactors::Elements elements = factors.load();
+  Value unit = kernel.constantF32(payloadFactor);
+  Line lowest = loadLine(own.low);
+  Value slope = kernel.mulF(lowest.slope, unit);
+  auto emitGroup = [&](size_t first, size_t count) {
+    Values arguments, start;
+    for (size_t at = first; at < first + count; ++at) {
+      arguments.push_back(
+          kernel.mulF(elements.ofOffsets[at], elements.ofQueries[at]));
+      start.push_back(kernel.fma(arguments.back(), slope, products[at]));
+    }
+    start.push_back(lowest.intercept);
+    return kernel.rolledLoop(
+        kernel.fromI32(own.low), kernel.fromI32(own.high), 1, start,
+        [&](Value knot, ValueRange before) -> Values {
+          Value here = kernel.loadF32(own.table, {knot, layout.knots});
+          Value jump = kernel.mulF(
+              kernel.loadF32(own.table, {knot, layout.jumps}), unit);
+          Values after;
+          for (auto [argument, score] : llvm::zip(arguments, before))
+            after.push_back(
+                kernel.fma(thread.maxNumber(argument, here), jump, score));
+          Value negative =
+              arith::NegFOp::create(kernel.builder, kernel.loc, here);
+          after.push_back(kernel.fma(negative, jump, before.back()));
+          return after;
+        });
+  };
+  Values scores;
+  Value intercept;
+  for (size_t first = 0; first < products.size(); first += knotScores) {
+    Values group =
+        emitGroup(first, std::min(knotScores, products.size() - first));
+    intercept = group.pop_back_val();
+    llvm::append_range(scores, group);
+  }
+  scores.push_back(intercept);
   return scores;
 }
 
@@ -284,7 +272,14 @@ void FragmentHingeProduct::addGradients(FragmentSums &sums,
   SmallVector<Type> types(count + (moments ? 2 : 0), kernel.f32);
   Values found = kernel.choose(
       isOneLine, types, [&] { return addOnLine(sums, cotangents, state); },
-      [&] { return addOnSegments(sums, cotangents, state); });
+      [&] {
+        auto addOn = [&](bool isFinite) {
+          return addOnKnots(sums, cotangents, state, isFinite);
+        };
+        return kernel.choose(
+            enterReach(), types, [&] { return addOn(true); },
+            [&] { return addOn(false); });
+      });
   ValueRange left = found;
   auto take = [&](int64_t number) {
     ValueRange taken = left.take_front(number);
@@ -325,93 +320,98 @@ static Value add(KernelBuilder &kernel, ValueRange numbers) {
 Values FragmentHingeProduct::addOnLine(FragmentSums &sums,
                                        ValueRange cotangents,
                                        ValueRange state) {
-  Factors factors = loadFactors();
-  Values found = sums.sumDiagonals(cotangents,
-                                   scale(kernel, factors.ofQueries, lineSlope));
-  Values columns = sums.sumRows(cotangents, factors.ofOffsets);
+  FragmentFactors::Elements elements = factors.load();
+  Values found = sums.sumDiagonals(
+      cotangents, scale(kernel, elements.ofQueries, line.slope));
+  Values columns = sums.sumRows(cotangents, elements.ofOffsets);
   llvm::append_range(found, columns);
-  found.push_back(lineSlope);
+  found.push_back(line.slope);
   if (moments) {
     found.push_back(kernel.addF(state[sum], add(kernel, cotangents)));
-    found.push_back(sumProducts(columns, factors.ofQueries, state[product]));
+    found.push_back(sumProducts(columns, elements.ofQueries, state[product]));
   }
   return found;
 }
 
-/// Factors that are no finite numbers are those of hidden scores, whose
-/// cotangents are 0, or of scores that are none, either: 0 in place of them
-/// leaves both as they are.
-void FragmentHingeProduct::makeFinite(Values &factors) {
-  Value zero = kernel.constantF32(0), none = kernel.constantF32(infinity);
-  llvm::DenseMap<Value, Value> known;
-  for (Value &value : factors) {
-    Value &own = known[value];
-    if (!own) {
-      Value size = math::AbsFOp::create(kernel.builder, kernel.loc, value);
-      own = kernel.selectF(kernel.compareF(CmpFPredicate::OLT, size, none),
-                           value, zero);
-    }
-    value = own;
+/// Adds what parts of the cotangents give, where the slope changes by `slope`,
+/// to what others gave (empty: 0), and their moments to those of `number`.
+Values FragmentHingeProduct::addParts(FragmentSums &sums,
+                                      const FragmentFactors::Elements &elements,
+                                      ValueRange parts, const Change &change,
+                                      ValueRange before) {
+  int64_t numDiagonals = sums.countDiagonals();
+  Values found = sums.sumDiagonals(
+      parts, scale(kernel, elements.ofQueries, change.slope),
+      before.empty() ? before : before.take_front(numDiagonals));
+  Values columns = sums.sumRows(parts, elements.ofOffsets);
+  for (auto [at, column] : llvm::enumerate(columns))
+    found.push_back(before.empty() ? kernel.mulF(column, change.slope)
+                                   : kernel.fma(column, change.slope,
+                                                before[numDiagonals + at]));
+  if (moments) {
+    Value all = moments();
+    hinges.addSums(
+        add(kernel, parts),
+        sumProducts(columns, elements.ofQueries, kernel.constantF32(0)),
+        getMoment(all, change.number, change.sum),
+        getMoment(all, change.number, change.product));
   }
+  return found;
+}
+
+/// What cotangents have above a knot: all, half on it, or nothing. In units of
+/// twice the distance between the knot and numbers beside it all that is no
+/// part of an argument is exact, and arguments further away lie beyond 0 or 1.
+Values
+FragmentHingeProduct::findAbove(const FragmentFactors::Elements &elements,
+                                ValueRange cotangents, Value knot) {
+  // Exponents as they stand in a number of 32 bits.
+  constexpr int64_t exponent = 0x7f800000, one = 0x3f800000, bit = 0x00800000;
+  constexpr int64_t ofMantissa = 22, most = 100;
+  Value bits =
+      arith::BitcastOp::create(kernel.builder, kernel.loc, kernel.i32, knot);
+  Value own = arith::AndIOp::create(kernel.builder, kernel.loc, bits,
+                                    thread.constant(exponent));
+  constexpr int64_t twoUnits = 2 * one + ofMantissa * bit;
+  Value inverse =
+      thread.sub(thread.constant(twoUnits),
+                 thread.max(own, thread.constant(twoUnits - one - most * bit)));
+  Value units =
+      arith::BitcastOp::create(kernel.builder, kernel.loc, kernel.f32, inverse);
+  Value negative = arith::NegFOp::create(kernel.builder, kernel.loc, knot);
+  Value half = kernel.fma(negative, units, kernel.constantF32(0.5));
+  Values inUnits = scale(kernel, elements.ofQueries, units), parts;
+  for (auto [offset, query, cotangent] :
+       llvm::zip_equal(elements.ofOffsets, inUnits, cotangents))
+    parts.push_back(
+        kernel.mulF(cotangent, thread.saturatedFma(offset, query, half)));
+  return parts;
 }
 
 /// All points lie in the lowest segment at least, and above a number of knots.
 /// On a knot the slope is the mean of both sides, and a cotangent counts half.
-Values FragmentHingeProduct::addOnSegments(FragmentSums &sums,
-                                           ValueRange cotangents,
-                                           ValueRange state) {
-  enterReach();
-  // For each segment anew: there is no room for them beside the sums.
-  auto load = [&] {
-    Factors factors = loadFactors();
-    makeFinite(factors.ofOffsets);
-    makeFinite(factors.ofQueries);
-    return factors;
-  };
+/// Factors are read anew for each knot: there is no room beside the sums.
+Values FragmentHingeProduct::addOnKnots(FragmentSums &sums,
+                                        ValueRange cotangents, ValueRange state,
+                                        bool isFinite) {
+  auto load = [&] { return isFinite ? factors.load() : factors.loadFinite(); };
   Layout layout = hinges.getLayout(0);
-  const FragmentHinges::Reach reach = hinges.getReach();
-  Index low = kernel.fromI32(reach.low);
-  Value zero = kernel.constantF32(0), half = kernel.constantF32(0.5);
-  Value all = moments ? moments() : Value();
-  auto addParts = [&](const Factors &factors, ValueRange parts, Value slope,
-                      Index number, Layout::Moment first, Layout::Moment second,
-                      ValueRange before) {
-    int64_t numDiagonals = sums.countDiagonals();
-    Values found = sums.sumDiagonals(
-        parts, scale(kernel, factors.ofQueries, slope),
-        before.empty() ? before : before.take_front(numDiagonals));
-    Values columns = sums.sumRows(parts, factors.ofOffsets);
-    for (auto [at, column] : llvm::enumerate(columns))
-      found.push_back(before.empty() ? kernel.mulF(column, slope)
-                                     : kernel.fma(column, slope,
-                                                  before[numDiagonals + at]));
-    if (moments)
-      hinges.addSums(
-          add(kernel, parts), sumProducts(columns, factors.ofQueries, zero),
-          getMoment(all, number, first), getMoment(all, number, second));
-    return found;
-  };
-  Value lowest = kernel.loadF32(reach.table, {low, layout.slopes});
-  Values found = addParts(load(), cotangents, lowest, low, Layout::segmentSum,
-                          Layout::segmentProduct, {});
+  const FragmentHinges::Reach own = hinges.getReach();
+  Index low = kernel.fromI32(own.low);
+  Value lowest = kernel.loadF32(own.table, {low, layout.slopes});
+  Values found =
+      addParts(sums, load(), cotangents,
+               {lowest, low, Layout::segmentSum, Layout::segmentProduct}, {});
   found = kernel.rolledLoop(
-      low, kernel.fromI32(reach.high), 1, found,
+      low, kernel.fromI32(own.high), 1, found,
       [&](Value knot, ValueRange before) -> Values {
-        Value here = kernel.loadF32(reach.table, {knot, layout.knots});
-        Value jump = kernel.loadF32(reach.table, {knot, layout.jumps});
-        Factors factors = load();
-        Values parts;
-        for (auto [offset, query, cotangent] : llvm::zip_equal(
-                 factors.ofOffsets, factors.ofQueries, cotangents)) {
-          Value argument = kernel.mulF(offset, query);
-          Value isAbove = kernel.compareF(CmpFPredicate::OGT, argument, here);
-          Value isOn = kernel.compareF(CmpFPredicate::OEQ, argument, here);
-          parts.push_back(kernel.selectF(
-              isAbove, cotangent,
-              kernel.selectF(isOn, kernel.mulF(cotangent, half), zero)));
-        }
-        return addParts(factors, parts, jump, knot, Layout::knotSum,
-                        Layout::knotProduct, before);
+        Value here = kernel.loadF32(own.table, {knot, layout.knots});
+        Value jump = kernel.loadF32(own.table, {knot, layout.jumps});
+        FragmentFactors::Elements elements = load();
+        Values parts = findAbove(elements, cotangents, here);
+        return addParts(sums, elements, parts,
+                        {jump, knot, Layout::knotSum, Layout::knotProduct},
+                        before);
       });
   found.push_back(kernel.constantF32(1));
   if (moments)

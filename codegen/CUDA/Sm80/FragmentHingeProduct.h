@@ -17,6 +17,7 @@
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTHINGEPRODUCT_H
 #define SEXTANT_CODEGEN_CUDA_SM80_FRAGMENTHINGEPRODUCT_H
 
+#include "codegen/CUDA/Sm80/FragmentFactors.h"
 #include "codegen/CUDA/Sm80/FragmentHinges.h"
 
 namespace sextant::codegen {
@@ -34,8 +35,9 @@ public:
   FragmentHingeProduct(ThreadBuilder &thread, FragmentPoint &point,
                        FragmentHinges &hinges, const FragmentOperands &launch,
                        const ScoreTile &tile, double payloadFactor)
-      : thread(thread), kernel(thread.kernel), point(point), hinges(hinges),
-        launch(launch), tile(tile), payloadFactor(payloadFactor) {}
+      : thread(thread), kernel(thread.kernel), hinges(hinges), launch(launch),
+        tile(tile), payloadFactor(payloadFactor),
+        factors(thread, point, launch, tile) {}
 
   bool exists() const { return launch.hingeProduct.has_value(); }
 
@@ -47,15 +49,12 @@ public:
   /// The tile's moments come to the head's.
   void finishHead(mlir::ValueRange state);
 
-  /// Whether the tile lies in one segment (i1).
-  mlir::Value getIsOneLine() const { return isOneLine; }
-  /// What is to be added to all scores of the tile (f32).
+  /// The scores of the tile, but for an addend: by its line, by knots, or by
+  /// `emitSegments` where an argument is no finite number.
+  Values emit(mlir::ValueRange products,
+              llvm::function_ref<Values()> emitSegments);
+  /// What is to be added to all of them (f32).
   mlir::Value getAddend() const { return addend; }
-  /// Scores on the line of the tile, but for that.
-  Values emitLine(mlir::ValueRange products);
-  /// The hinges stand at the tile, where its arguments reach into several
-  /// segments.
-  void enterReach();
 
   /// Adds the gradients of what the function is made of: of factors to `sums`,
   /// of its moments to the state.
@@ -68,29 +67,37 @@ private:
   /// moments are wanted those of the thread since the last tile of another
   /// segment.
   enum State { segment, below, above, intercept, slope, sum, product };
-  /// Of some factors, or arguments, at elements.
-  struct Factors {
-    Values ofOffsets, ofQueries;
+  /// The intercept is in units of products.
+  struct Line {
+    mlir::Value intercept, slope;
   };
-  /// Least and greatest.
-  using Range = std::pair<mlir::Value, mlir::Value>;
+  /// From a segment, or a knot, on: by how much slopes change, and the moments
+  /// of the cotangents there.
+  struct Change {
+    mlir::Value slope;
+    Index number;
+    PiecewiseLinearLayout::Moment sum, product;
+  };
 
-  Factors loadFactors();
-  Values loadOffsets();
-  Range findQueryRange();
-  Range acrossWarp(Range range);
-  Range multiply(mlir::ValueRange offsets, Range queries);
-  Values findLine(Range range, mlir::ValueRange state);
+  Values findLine(NumberRange range, mlir::ValueRange state);
   mlir::Value isEverywhere(mlir::Value condition);
-  Values moveTo(mlir::Value segment, mlir::ValueRange state);
+  Line loadLine(mlir::Value number);
+  Values moveTo(mlir::Value number, mlir::ValueRange state);
+  mlir::Value enterReach();
+  Values emitLine(mlir::ValueRange products, Line own);
+  Values emitKnots(mlir::ValueRange products);
   void flush(mlir::ValueRange state);
-  mlir::Value getMoment(mlir::Value moments, Index segment,
+  mlir::Value getMoment(mlir::Value moments, Index number,
                         PiecewiseLinearLayout::Moment moment);
   Values addOnLine(FragmentSums &sums, mlir::ValueRange cotangents,
                    mlir::ValueRange state);
-  Values addOnSegments(FragmentSums &sums, mlir::ValueRange cotangents,
-                       mlir::ValueRange state);
-  void makeFinite(Values &factors);
+  Values addOnKnots(FragmentSums &sums, mlir::ValueRange cotangents,
+                    mlir::ValueRange state, bool isFinite);
+  Values findAbove(const FragmentFactors::Elements &elements,
+                   mlir::ValueRange cotangents, mlir::Value knot);
+  Values addParts(FragmentSums &sums, const FragmentFactors::Elements &elements,
+                  mlir::ValueRange parts, const Change &change,
+                  mlir::ValueRange before);
   /// The sum of the products of sums of columns with the factors of queries.
   mlir::Value sumProducts(mlir::ValueRange columns, mlir::ValueRange ofQueries,
                           mlir::Value sum);
@@ -98,21 +105,22 @@ private:
 
   ThreadBuilder &thread;
   KernelBuilder &kernel;
-  FragmentPoint &point;
   FragmentHinges &hinges;
   const FragmentOperands &launch;
   const ScoreTile &tile;
   const double payloadFactor;
+  FragmentFactors factors;
 
   FindMoments moments;
   mlir::Value table; ///< of the head
   /// Of queries that stay with the block; else of each tile.
-  Range queryRange;
+  NumberRange queryRange;
 
   // Of the tile at hand.
-  mlir::Value isOneLine, addend;
-  mlir::Value lineSlope;
-  mlir::Value reach; ///< the last segment and the first one, or 0
+  mlir::Value isOneLine; ///< whether it lies in one segment (i1)
+  Line line;             ///< of that
+  mlir::Value reach;     ///< of several, or 0
+  mlir::Value addend;
 };
 
 } // namespace sextant::codegen

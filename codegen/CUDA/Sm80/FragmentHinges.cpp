@@ -188,15 +188,20 @@ void FragmentHinges::addSums(ValueRange all, ValueRange cotangents, Value sum,
   addSums(ofAll, ofProducts, sum, product);
 }
 
+/// Both at once: half of the lanes sum up one, the others the other one. No
+/// lane waits for the moments, to which one thread each adds, in its order.
 void FragmentHinges::addSums(Value ofAll, Value ofProducts, Value sum,
                              Value product) {
-  auto add = [&](Value a, Value b) { return kernel.addF(a, b); };
-  ofAll = acrossWarp(ofAll, add);
-  ofProducts = acrossWarp(ofProducts, add);
-  kernel.when(kernel.equal(kernel.fromI32(thread.lane), 0), [&] {
-    kernel.addToF64(sum, ofAll);
-    kernel.addToF64(product, ofProducts);
-  });
+  constexpr int64_t half = warpLanes / 2;
+  Value isUpper = thread.less(thread.constant(half - 1), thread.lane);
+  Value own = kernel.selectF(isUpper, ofProducts, ofAll);
+  Value given = kernel.selectF(isUpper, ofAll, ofProducts);
+  for (int64_t apart = half; apart >= 1; apart /= 2)
+    own =
+        kernel.addF(own, thread.shuffleXor(apart == half ? given : own, apart));
+  Value place = thread.select(isUpper, product, sum);
+  kernel.when(kernel.equal(kernel.fromI32(thread.rem(thread.lane, half)), 0),
+              [&] { thread.addAtomically(kernel.widen(own), place); });
 }
 
 void FragmentHinges::addMoments(unsigned number,

@@ -138,13 +138,8 @@ Values FragmentScores::emitScores(ValueRange products) {
   if (!hinges.areAny())
     return emitGroups(products, /*isOneLine=*/true);
   if (hingeProduct.exists())
-    return kernel.choose(
-        hingeProduct.getIsOneLine(), products.getTypes(),
-        [&] { return hingeProduct.emitLine(products); },
-        [&] {
-          hingeProduct.enterReach();
-          return emitGroups(products, /*isOneLine=*/false);
-        });
+    return hingeProduct.emit(
+        products, [&] { return emitGroups(products, /*isOneLine=*/false); });
   Value isOneLine = hinges.enterTile(tile.getElements());
   return kernel.choose(
       isOneLine, products.getTypes(),

@@ -93,3 +93,11 @@ Value ThreadArithmetic::most(Value a, Value b) {
 Value ThreadArithmetic::least(Value a, Value b) {
   return arith::MinimumFOp::create(builder, loc, a, b);
 }
+
+Value ThreadArithmetic::saturatedFma(Value a, Value b, Value c) {
+  return LLVM::CallIntrinsicOp::create(
+             builder, loc, kernel.f32,
+             builder.getStringAttr("llvm.nvvm.fma.rn.ftz.sat.f"),
+             ValueRange{a, b, c})
+      .getResult(0);
+}

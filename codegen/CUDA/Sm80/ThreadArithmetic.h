@@ -51,6 +51,8 @@ public:
   /// Likewise, but NaN where one is.
   mlir::Value most(mlir::Value a, mlir::Value b);
   mlir::Value least(mlir::Value a, mlir::Value b);
+  /// a * b + c, between 0 and 1; 0 for NaN.
+  mlir::Value saturatedFma(mlir::Value a, mlir::Value b, mlir::Value c);
 
 protected:
   mlir::OpBuilder &builder;
