@@ -80,6 +80,7 @@ private:
   Value *multiply(Member member, IntrinsicInst &intrinsic);
   Value *toWord(Member member, IntrinsicInst &intrinsic);
   Value *saturate(IntrinsicInst &fma);
+  Value *joinLanes(IntrinsicInst &intrinsic, Intrinsic::ID join);
   Value *loadMatrices(IntrinsicInst &intrinsic, bool isTransposed);
   /// Memory of a thread for values that pass between it and the emulator.
   Value *getWords(Value *&words, unsigned count);
@@ -172,6 +173,10 @@ Value *Emulation::replaceInWarp(IntrinsicInst &intrinsic) {
     return callMember(Member::Shuffle, word,
                       {argument(1), builder.CreateXor(getLane(), argument(2)),
                        getPlace(intrinsic)});
+  case Intrinsic::nvvm_redux_sync_min:
+    return joinLanes(intrinsic, Intrinsic::smin);
+  case Intrinsic::nvvm_redux_sync_max:
+    return joinLanes(intrinsic, Intrinsic::smax);
   case Intrinsic::nvvm_vote_ballot_sync:
     return callMember(
         Member::Ballot, word,
@@ -234,6 +239,20 @@ Value *Emulation::toWord(Member member, IntrinsicInst &intrinsic) {
       callMember(member, builder.getInt32Ty(),
                  {intrinsic.getArgOperand(0), intrinsic.getArgOperand(1)});
   return builder.CreateBitCast(word, intrinsic.getType());
+}
+
+/// By exchanges of pairs: all lanes meet as often.
+Value *Emulation::joinLanes(IntrinsicInst &intrinsic, Intrinsic::ID join) {
+  Value *number = intrinsic.getArgOperand(0);
+  Value *thread = callMember(Member::GetThread, number->getType(), {});
+  Value *lane = builder.CreateAnd(thread, builder.getInt32(warpLanes - 1));
+  for (int64_t apart = warpLanes / 2; apart >= 1; apart /= 2) {
+    Value *other = builder.CreateXor(lane, builder.getInt32(apart));
+    Value *given = callMember(Member::Shuffle, number->getType(),
+                              {number, other, getPlace(intrinsic)});
+    number = builder.CreateBinaryIntrinsic(join, number, given);
+  }
+  return number;
 }
 
 /// 0 for NaN, as what is between others is the one that is a number.

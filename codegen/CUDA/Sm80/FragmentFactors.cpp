@@ -1,6 +1,7 @@
 //===- FragmentFactors.cpp - The factors of a hinge product ---------------===//
 
 #include "codegen/CUDA/Sm80/FragmentFactors.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -106,20 +107,33 @@ NumberRange FragmentFactors::findQueryRange() {
   return acrossWarp(range);
 }
 
-/// Both at once: half of the lanes join one, the others the negative of the
-/// other.
+/// Of the bits of an f32 a number that is as far up among integers as it is
+/// among numbers, and the other way round. NaN is beyond all others.
+static Value turnNegatives(ThreadBuilder &thread, Value bits) {
+  OpBuilder &builder = thread.kernel.builder;
+  Location loc = thread.kernel.loc;
+  Value sign = arith::ShRSIOp::create(builder, loc, bits, thread.constant(31));
+  Value mask =
+      arith::AndIOp::create(builder, loc, sign, thread.constant(INT32_MAX));
+  return arith::XOrIOp::create(builder, loc, bits, mask);
+}
+
+/// GPUs join integers of all lanes in one instruction.
 NumberRange FragmentFactors::acrossWarp(NumberRange range) {
-  constexpr int64_t half = warpLanes / 2;
-  Value isUpper = thread.less(thread.constant(half - 1), thread.lane);
-  Value negative =
-      arith::NegFOp::create(kernel.builder, kernel.loc, range.second);
-  Value own = kernel.selectF(isUpper, negative, range.first);
-  Value given = kernel.selectF(isUpper, range.first, negative);
-  own = thread.least(own, thread.shuffleXor(given, half));
-  for (int64_t apart = half / 2; apart >= 1; apart /= 2)
-    own = thread.least(own, thread.shuffleXor(own, apart));
-  Value other = thread.shuffleXor(own, half);
-  Value most = kernel.selectF(isUpper, own, other);
-  return {kernel.selectF(isUpper, other, own),
-          arith::NegFOp::create(kernel.builder, kernel.loc, most)};
+  constexpr int64_t allThreads = -1;
+  auto join = [&](Value number, StringRef intrinsic) -> Value {
+    OpBuilder &builder = kernel.builder;
+    Value bits =
+        arith::BitcastOp::create(builder, kernel.loc, kernel.i32, number);
+    Value joined =
+        LLVM::CallIntrinsicOp::create(builder, kernel.loc, kernel.i32,
+                                      builder.getStringAttr(intrinsic),
+                                      ValueRange{turnNegatives(thread, bits),
+                                                 thread.constant(allThreads)})
+            .getResult(0);
+    return arith::BitcastOp::create(builder, kernel.loc, kernel.f32,
+                                    turnNegatives(thread, joined));
+  };
+  return {join(range.first, "llvm.nvvm.redux.sync.min"),
+          join(range.second, "llvm.nvvm.redux.sync.max")};
 }
