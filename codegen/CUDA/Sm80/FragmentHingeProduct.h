@@ -6,7 +6,9 @@
 // fewer than of scores. Most tiles lie in the segment in which the one before
 // lay, with all arguments finite. There the function costs an instruction per
 // score: its intercept is a part of the shifts of rows, its slope one of the
-// factor of a query.
+// factor of a query. In others each knot adds to the line of the lowest segment
+// what scores above it have more. Where a factor is no finite number all knots
+// lie in the tile, and lines of segments give the scores (FragmentHinges.h).
 //
 // The gradients of both factors are sums of cotangents times the other factor,
 // and the moments follow from those over keys. A thread keeps moments of its
