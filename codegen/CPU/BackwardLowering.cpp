@@ -65,6 +65,7 @@ private:
   RowStatistics launchStatistics();
   void addReads(const RowStatistics &statistics);
   PartialSum makeKeyProductSum(const RowProducts &products);
+  Value padApart(Value rows);
   void makeOffsetSums(const OffsetProduct &product);
   void makeSums();
   void addWrites();
@@ -176,6 +177,17 @@ PartialSum BackwardLowering::makeKeyProductSum(const RowProducts &products) {
       f32, /*zero=*/true, target.width);
 }
 
+/// Rows of a head, padded, such that those of other heads lie in other sets of
+/// a cache: a block of scores of all heads adds to rows of every head, which an
+/// even number of `paddedRows` would put where those of the head before lie.
+Value BackwardLowering::padApart(Value rows) {
+  int64_t unit = launch.shape.paddedRows;
+  auto add = [&](Value value, int64_t number) {
+    return sizes.create<arith::AddIOp>(value, sizes.constant(number));
+  };
+  return add(sizes.roundUp(add(rows, unit), 2 * unit), -unit);
+}
+
 /// Partial sums of all but hoisted values.
 void BackwardLowering::makeSums() {
   Value heads = lowering.getDim(op.getQuery(), 1);
@@ -183,7 +195,9 @@ void BackwardLowering::makeSums() {
     return makePartialSum(lowering, cuts.chunks, heads, {rows, row}, f32,
                           /*zero=*/false, last);
   };
-  launch.queryGradient = ofRows(paddedQueries, {}, launch.shape.headRow);
+  launch.queryGradient =
+      ofRows(weights ? padApart(paddedQueries) : paddedQueries, {},
+             launch.shape.headRow);
   // The gradients of products, and what scans keep.
   for (auto [products, table] : llvm::zip_equal(rowProducts, plan.rowTables))
     launch.rowProductGradients.push_back(

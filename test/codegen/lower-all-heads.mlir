@@ -46,3 +46,30 @@ func.func @forward(%x: tensor<?x2x?x8xf32>, %p: tensor<?xf32>, %w: tensor<?x?xf3
   }
   return %o : tensor<?x2x?x8xf32>
 }
+
+// Rows of heads in the sums of dQ are an odd number of 64 rows apart, so that a
+// block of all heads lies in different sets of a cache.
+// CHECK-LABEL: func.func @backward
+// CHECK: exec.launch @kernels::@attention_backward_1_delta
+// CHECK: %[[UNIT:.+]] = arith.constant 64 : index
+// CHECK: %[[MORE:.+]] = arith.addi %{{.+}}, %[[UNIT]] : index
+// CHECK: %[[TWO:.+]] = arith.constant 128 : index
+// CHECK: %[[PAIRS:.+]] = arith.ceildivsi %[[MORE]], %[[TWO]] : index
+// CHECK: %[[EVEN:.+]] = arith.muli %[[PAIRS]], %[[TWO]] : index
+// CHECK: %[[LESS:.+]] = arith.constant -64 : index
+// CHECK: %[[ODD:.+]] = arith.addi %[[EVEN]], %[[LESS]] : index
+// CHECK: exec.alloc(%{{.+}}, %{{.+}}, %{{.+}}, %[[ODD]]) : tensor<?x?x?x?x8xf32>
+func.func @backward(%x: tensor<?x2x?x8xf32>, %s: tensor<?x2x?x2xf32>, %dl: tensor<?x2x?xf32>, %w: tensor<?x?xf32>) -> tensor<?x2x?x8xf32> {
+  %dq, %dk, %dv = pos.attention_backward %x, %x, (%x), (%x), %s, (%x), %dl
+    params(%w : tensor<?x?xf32>) gradients []
+    : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>), (tensor<?x2x?x8xf32>), tensor<?x2x?x2xf32>, (tensor<?x2x?x8xf32>), tensor<?x2x?xf32>
+    -> tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, (tensor<?x2x?x8xf32>) {
+  ^bb0(%w2: tensor<?x?xf32>):
+    pos.score {
+    ^bb0(%score: tensor<2xf32>):
+      %out = pos.contract %w2, %score : tensor<?x?xf32>, tensor<2xf32> -> tensor<2xf32>
+      pos.yield %out : tensor<2xf32>
+    }
+  }
+  return %dq : tensor<?x2x?x8xf32>
+}
