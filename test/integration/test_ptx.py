@@ -16,7 +16,7 @@ TARGET = "cuda:sm_80"
 CASES = [(name, ("f32", "bf16")[n % 2]) for n, name in enumerate(sorted(e.name for e in sextant.encodings()))]
 # Its powers have exponents that only run time knows.
 CASES += [("sandwich", dtype) for dtype in ("f32", "bf16") if ("sandwich", dtype) not in CASES]
-# Lines of the longest kernel. NVIDIA's assembler takes a second for some 2000 of them, and longer
+# Lines of the longest kernel. NVIDIA's assembler takes a second for 2000 to 3000 of them, and longer
 # where more of them are in one loop: at 15 000 an attention took 12 seconds to compile.
 MOST_LINES = 13_000
 # Of an attention and of a row map.

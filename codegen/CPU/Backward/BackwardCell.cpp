@@ -31,9 +31,8 @@ BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
       at.reserve(shape.dot || !shape.isNear ? words : 0, "cells");
   cellScores = at.reserve(readsScores ? words : 0, "cells");
   // Scores are done with before slopes are there, but where they are kept.
-  cellSlopes = keepsScores() || !rollsRows()
-                   ? at.reserve(rollsRows() ? words : 0, "cells")
-                   : cellScores;
+  cellSlopes =
+      rollsRows() && keepsScores() ? at.reserve(words, "cells") : cellScores;
 }
 
 //===----------------------------------------------------------------------===//
