@@ -77,6 +77,15 @@ def test_what_there_is_of_dq_comes_by_copies(sass, target, dim):
     assert counts.per_score("LDGSTS") >= 9 / 32
 
 
+@pytest.mark.parametrize("uses", [["causal", "alibi"], ["causal", "fire"]], ids=["alibi", "fire"])
+def test_no_sum_of_a_tile_waits_for_what_there_is_of_it(sass, uses):
+    """Sums over offsets and queries are added to by atomics that give nothing back."""
+    params = FIRE if "fire" in uses else [PER_HEAD]
+    counts = measure(sass, sass.attention_backward(uses, params, (64, 64)), "cuda:sm_90a")
+    assert counts.per_score("LDG") == 0
+    assert counts.per_score("REDG") > 0
+
+
 def test_a_table_at_128(sass):
     dims = (128, 128)
     counts = measure(sass, sass.attention(["alibi"], [PER_HEAD], dims))

@@ -216,10 +216,15 @@ FragmentBackward::Carried FragmentBackward::emitTile(const Pass &pass,
     if (keepsQuerySums)
       thread.waitForCopies(1); // the next tile may still be on its way
     thread.synchronizeBlock();
-    sums.finishTile(first);
+    // Behind branches no product begins, so sums come last; but where dQ is
+    // loaded it leaves no register for what they need.
+    if (!keepsQuerySums)
+      sums.finishTile(first);
     if (share)
       share->add(stage, carried.keys);
     queryGradient.add(first, getShared(0));
+    if (keepsQuerySums)
+      sums.finishTile(first);
   }
   static_cast<PassingTiles::Carried &>(carried) = next;
   return carried;

@@ -33,6 +33,14 @@ void FragmentSums::addTo(Value address, Value addend) {
   kernel.store(kernel.addF(kernel.loadF32(address), addend), address);
 }
 
+/// By an atomic, for which nobody waits, unless loads of dQ are waited for
+/// anyway: those leave no registers.
+void FragmentSums::addToChunk(Value address, Value addend) {
+  if (tile.keepsQuerySums)
+    return thread.addAtomically(addend, address);
+  addTo(address, addend);
+}
+
 Value FragmentSums::sumLanes(Value value, int64_t apart, int64_t end) {
   for (; apart < end; apart *= 2)
     value = kernel.addF(value, thread.shuffleXor(value, apart));
@@ -325,9 +333,9 @@ void FragmentSums::finishDiagonals(int64_t number, Value firstQuery) {
         addWarp(ofColumns, back);
     Value to = findSums(number, launch.getSums(*launch.sinks.offsets[number]),
                         kernel.fromI32(thread.sub(own, firstQuery)));
-    addTo(to, sum);
+    addToChunk(to, sum);
     kernel.when(thread.less(own, thread.constant(tile.columns)),
-                [&] { addTo(kernel.advance(to, {rows}), further); });
+                [&] { addToChunk(kernel.advance(to, {rows}), further); });
   };
   if (rows == tile.countThreads())
     return addOffsets();
@@ -354,10 +362,10 @@ void FragmentSums::finishColumns(int64_t number, Value firstQuery) {
     if (tile.columnParts > 1)
       query = thread.add(query,
                          thread.mul(thread.div(thread.thread, ofWarp), ofWarp));
-    addTo(findSums(launch.sinks.offsets.size() + number,
-                   launch.getSums(*launch.sinks.queries[number]),
-                   kernel.fromI32(thread.add(query, firstQuery))),
-          sum);
+    addToChunk(findSums(launch.sinks.offsets.size() + number,
+                        launch.getSums(*launch.sinks.queries[number]),
+                        kernel.fromI32(thread.add(query, firstQuery))),
+               sum);
   });
 }
 

@@ -11,7 +11,9 @@
 //                 thread of the block adds the numbers of a diagonal or two
 //
 // Sums over queries and offsets go to the chunk's own sum with each tile. An
-// element of it belongs to one thread at a time.
+// element of it belongs to one thread at a time, from barrier to barrier, so it
+// has one order, also where it is added to by an atomic: a load in its place
+// kept the block waiting for memory twice per tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,6 +80,7 @@ private:
   /// Address of a word of the block's sums, so many behind the thread's own.
   mlir::Value getWord(mlir::Value own, int64_t word);
   void addTo(mlir::Value address, mlir::Value addend);
+  void addToChunk(mlir::Value address, mlir::Value addend);
   /// Where the sums begin that tiles add to, sinks of offsets before those of
   /// queries, waits in shared memory.
   mlir::Value getPlace(int64_t number);
