@@ -97,6 +97,8 @@ public:
   void emit(Index batch, Index head, Index first, Index count);
 
 private:
+  Values passSplits(Values state, function_ref<Values(Index split)> load,
+                    function_ref<Values(ValueRange loaded, ValueRange)> add);
   Value loadSoftmax(Index split, Index part, Index row, Index count);
   void storeLse(Index batch, Index head, Index first, Index count, Value most,
                 Value sum, Value isLive);
@@ -113,6 +115,31 @@ private:
 };
 } // namespace
 
+/// Adds what `load` gives of each split to the state, in order. Loads of as
+/// many splits as the target wants at once stand before the first addition;
+/// those behind the last split are of that one again, and are not added.
+Values JoinRows::passSplits(Values state,
+                            function_ref<Values(Index split)> load,
+                            function_ref<Values(ValueRange, ValueRange)> add) {
+  int64_t atOnce = kernel.target.loadsAtOnce;
+  Index last = kernel.sub(splits, 1);
+  auto addSplits = [&](Value first, ValueRange known) -> Values {
+    SmallVector<Values> loaded;
+    for (int64_t number = 0; number < atOnce; ++number) {
+      Index split = kernel.add(first, number);
+      loaded.push_back(load(number == 0 ? split : kernel.min(split, last)));
+    }
+    Values sums = add(loaded[0], known);
+    for (int64_t number = 1; number < atOnce; ++number) {
+      Value isThere = kernel.less(kernel.add(first, number), splits);
+      for (auto [sum, more] : llvm::zip_equal(sums, add(loaded[number], sums)))
+        sum = kernel.selectF(isThere, more, sum);
+    }
+    return sums;
+  };
+  return kernel.loop(0, splits, atOnce, state, addSplits);
+}
+
 Value JoinRows::loadSoftmax(Index split, Index part, Index row, Index count) {
   return kernel.loadPart(
       kernel.vf32,
@@ -126,18 +153,25 @@ void JoinRows::emit(Index newBatch, Index newHead, Index first, Index count) {
   point.enterHead(batch, head);
   int64_t width = kernel.width();
   Value hidden = kernel.splatF32(hiddenScore), zero = kernel.splatF32(0);
-  Value most = kernel.loop(
-      0, splits, 1, hidden, [&](Value split, ValueRange known) -> Values {
-        return {kernel.maxF(loadSoftmax(split, 0, first, count), known[0])};
+  Value most = passSplits(
+      {hidden},
+      [&](Index split) -> Values {
+        return {loadSoftmax(split, 0, first, count)};
+      },
+      [&](ValueRange own, ValueRange known) -> Values {
+        return {kernel.maxF(own[0], known[0])};
       })[0];
   Value isSeen = kernel.compareF(arith::CmpFPredicate::UNE, most, hidden);
   Value shift = kernel.selectF(isSeen, most, zero);
-  Value sum = kernel.loop(
-      0, splits, 1, zero, [&](Value split, ValueRange known) -> Values {
-        Value weight = kernel.exp2(
-            kernel.subF(loadSoftmax(split, 0, first, count), shift));
-        return {
-            kernel.fma(loadSoftmax(split, 1, first, count), weight, known[0])};
+  Value sum = passSplits(
+      {zero},
+      [&](Index split) -> Values {
+        return {loadSoftmax(split, 0, first, count),
+                loadSoftmax(split, 1, first, count)};
+      },
+      [&](ValueRange own, ValueRange known) -> Values {
+        Value weight = kernel.exp2(kernel.subF(own[0], shift));
+        return {kernel.fma(own[1], weight, known[0])};
       })[0];
   // NaN counts as seen.
   Value isLive =
@@ -192,21 +226,33 @@ void JoinRows::joinRow(unsigned value, Index batch, Index head, Index row,
   Value isLive =
       kernel.compareF(arith::CmpFPredicate::UNE, inverse, kernel.splatF32(0));
   Value joined = kernel.advance(memory, {5 * width});
-  for (int64_t first = 0; first < dim; first += width) {
-    Index count = std::min(width, dim - first);
-    Value sum = kernel.loop(
-        0, splits, 1, kernel.splatF32(0),
-        [&](Value split, ValueRange known) -> Values {
-          Value own = kernel.loadBroadcast(arguments.getAddress(
-              operands.softmax, {split, batch, head, 0, row}));
-          Value from = kernel.advance(
-              arguments.getAddress(part, {split, batch, head, row}), {first});
-          return {kernel.fma(kernel.loadPart(kernel.vf32, from, count),
-                             kernel.exp2(kernel.subF(own, shift)), known[0])};
-        })[0];
-    kernel.storeVector(
-        kernel.selectF(isLive, kernel.mulF(sum, inverse), kernel.splatF32(0)),
-        joined, {first});
+  int64_t perPass = kernel.target.loadsAtOnce > 1 ? 2 * width : width;
+  for (int64_t begin = 0; begin < dim; begin += perPass) {
+    int64_t end = std::min(dim, begin + perPass);
+    auto load = [&](Index split) {
+      Values loaded{kernel.loadBroadcast(arguments.getAddress(
+          operands.softmax, {split, batch, head, 0, row}))};
+      Value from = arguments.getAddress(part, {split, batch, head, row});
+      for (int64_t first = begin; first < end; first += width)
+        loaded.push_back(kernel.loadPart(kernel.vf32,
+                                         kernel.advance(from, {first}),
+                                         std::min(width, end - first)));
+      return loaded;
+    };
+    auto add = [&](ValueRange own, ValueRange known) {
+      Value weight = kernel.exp2(kernel.subF(own[0], shift));
+      Values sums;
+      for (auto [vector, sum] : llvm::zip_equal(own.drop_front(), known))
+        sums.push_back(kernel.fma(vector, weight, sum));
+      return sums;
+    };
+    Value zero = kernel.splatF32(0);
+    Values sums = passSplits(Values(llvm::divideCeil(end - begin, width), zero),
+                             load, add);
+    for (auto [number, sum] : llvm::enumerate(sums))
+      kernel.storeVector(
+          kernel.selectF(isLive, kernel.mulF(sum, inverse), zero), joined,
+          {begin + static_cast<int64_t>(number) * width});
   }
   storeRow(kernel, joined, dim,
            arguments.getAddress(output, {batch, head, row}),

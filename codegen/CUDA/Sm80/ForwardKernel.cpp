@@ -12,6 +12,9 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
+/// Tiles of queries of all heads before further ones: of a causal mask, whose
+/// last tile is the longest and comes first, the shortest items are left for
+/// the end, when blocks find no other ones.
 static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
                           const ForwardOperands &launch) {
   unsigned query = launch.sites.query;
@@ -20,9 +23,9 @@ static ItemSpace getItems(KernelBuilder &kernel, ArgumentBlock &arguments,
   };
   return ItemSpace(
       kernel,
-      {size(0),
+      {asShort(kernel, kernel.ceilDiv(size(2), launch.tile.countRows())),
+       size(0),
        asShort(kernel, BlockHeads::countBlocks(kernel, arguments, launch)),
-       asShort(kernel, kernel.ceilDiv(size(2), launch.tile.countRows())),
        asShort(kernel, arguments.getScalar(launch.splits))});
 }
 
@@ -86,13 +89,18 @@ void FragmentForward::enterHeads(Index batch, Value firstQuery) {
     placed.rows.enterHead(batch, heads.keyHead);
 }
 
-/// Those of one warp after the other, or of one row where rows may have heads
-/// of their own, of whichever head they are. Rows behind all teams are those of
-/// some head: they are computed, and stored nowhere.
+/// Those of one warp after the other, of whichever head they are, or of all
+/// rows at once where each may have a head of its own. Rows behind all teams
+/// are those of some head: they are computed, and stored nowhere.
 void FragmentForward::copyQueries(Index batch, Value firstQuery) {
   SharedRows &rows = staying.front().rows;
-  bool areWarps = !tile.hasTeamsOfRows();
-  int64_t count = areWarps ? tile.countWarpRows() : 1;
+  if (tile.hasTeamsOfRows())
+    return rows.copyOfHeads(
+        batch, tile.countRows(), getShared(0), [&](Value row) {
+          return std::pair(heads.getHead(row),
+                           thread.add(firstQuery, heads.getQuery(row)));
+        });
+  int64_t count = tile.countWarpRows();
   thread.loopWhile(
       thread.constant(0),
       [&](ValueRange at) {
@@ -102,8 +110,7 @@ void FragmentForward::copyQueries(Index batch, Value firstQuery) {
         rows.enterHead(batch, heads.getHead(at[0]));
         Value to = thread.advance(
             getShared(0), thread.mul(at[0], count * tile.query.getBytes()));
-        Value row = areWarps ? point.getFirstRow(at[0]) : heads.getQuery(at[0]);
-        rows.copy(thread.add(firstQuery, row), count, to);
+        rows.copy(thread.add(firstQuery, point.getFirstRow(at[0])), count, to);
         return {thread.add(at[0], 1)};
       });
 }
@@ -143,7 +150,6 @@ void FragmentForward::emit(Index batch, Index block, Index number,
   enterHeads(batch, firstQuery);
   // Nobody reads the rows of the item before any more.
   thread.synchronizeBlock();
-  copyQueries(batch, firstQuery);
   Index count =
       kernel.min(tile.countRows(),
                  kernel.sub(arguments.getSize(launch.sites.query, 2), first));
@@ -156,10 +162,10 @@ void FragmentForward::emit(Index batch, Index block, Index number,
   start.softmax = softmax.begin();
   start.output.assign(output.countSums(), kernel.constantF32(0));
   auto [firstTile, endTile] = getTiles(split);
-  Carried end =
-      passTiles<Carried>(start, side, firstTile, endTile, [&](Carried carried) {
-        return emitTile(std::move(carried));
-      });
+  Carried end = passTiles<Carried>(
+      start, side, firstTile, endTile,
+      [&](Carried carried) { return emitTile(std::move(carried)); },
+      [&] { copyQueries(batch, firstQuery); });
   // Without a tile the queries are still to come.
   thread.waitForCopies(0);
   SmallVector<FragmentSoftmax::Row> rows = softmax.finish(end.softmax);
@@ -181,9 +187,8 @@ void codegen::createFragmentForward(const Lowering &lowering, StringRef suffix,
     Index tiles = kernel.ceilDiv(arguments.getSize(launch.sites.query, 2),
                                  launch.tile.countRows());
     items.forEach([&](const Item &item) {
-      // The last tile of a head first: under a causal mask it is the longest.
-      Index last = kernel.sub(tiles, 1);
-      emitter.emit(item[0], item[1], kernel.sub(last, item[2]), item[3]);
+      Index number = kernel.sub(kernel.sub(tiles, 1), item[0]);
+      emitter.emit(item[1], item[2], number, item[3]);
     });
   };
   createBlockKernel(lowering, suffix, launch.layout, launch.tile.getBlock(),

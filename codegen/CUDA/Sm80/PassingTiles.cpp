@@ -59,9 +59,11 @@ void PassingTiles::copyTile(ValueRange walked, Value place) {
 }
 
 Values PassingTiles::enter(const TileSide &rows, Value first, Value end,
-                           Value stage) {
+                           Value stage, function_ref<void()> beginCopies) {
   Values walked = walk.advance(walk.begin(rows, first, end));
   kernel.when(walk.isThere(walked), [&] { copyTile(walked, stage); });
+  if (beginCopies)
+    beginCopies();
   thread.commitCopies();
   return walked;
 }

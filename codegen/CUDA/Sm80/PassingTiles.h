@@ -73,11 +73,14 @@ protected:
 
   /// Runs `tile`, which gives what it leaves, for the tiles `first` to `end` -
   /// 1 (i32) that some of the rows of the block see. Gives what the last one
-  /// leaves, or `start`, whose stage is free.
+  /// leaves, or `start`, whose stage is free. What `beginCopies` copies is
+  /// there with the first tile, whose own copies begin before: there is more of
+  /// them.
   template <class State>
   State passTiles(State start, const TileSide &rows, mlir::Value first,
-                  mlir::Value end, llvm::function_ref<State(State)> tile) {
-    start.walk = enter(rows, first, end, start.stage);
+                  mlir::Value end, llvm::function_ref<State(State)> tile,
+                  llvm::function_ref<void()> beginCopies = {}) {
+    start.walk = enter(rows, first, end, start.stage, beginCopies);
     Values last = thread.loopWhile(
         flatten(start),
         [&](mlir::ValueRange all) {
@@ -117,7 +120,7 @@ protected:
 
 private:
   Values enter(const TileSide &rows, mlir::Value first, mlir::Value end,
-               mlir::Value stage);
+               mlir::Value stage, llvm::function_ref<void()> beginCopies);
   mlir::Value getWindows(mlir::Value stage) {
     return thread.advance(stage, stages.windows);
   }

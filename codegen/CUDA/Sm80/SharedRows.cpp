@@ -80,6 +80,46 @@ void SharedRows::copy(Value first, int64_t rows, Value to) {
       [&] { copyElements(first, rows, to); });
 }
 
+void SharedRows::copyOfHeads(
+    Index batch, int64_t rows, Value to,
+    function_ref<std::pair<Index, Value>(Value)> find) {
+  int64_t perPass = threads / countRowThreads(shape);
+  auto copyOne = [&](Value own) {
+    auto [of, number] = find(own);
+    Value source = kernel.advance(
+        arguments.getAddress(tensor, {batch, of, kernel.fromI32(number)}),
+        {kernel.mul(kernel.fromI32(chunk), chunkElements)}, thread.element);
+    Value target = thread.add(thread.mul(own, shape.getBytes()),
+                              thread.mul(chunk, chunkBytes));
+    thread.copy(
+        thread.advance(to, target), source, chunkBytes,
+        thread.select(thread.less(number, length), given, thread.constant(0)));
+  };
+  Value isChunk = thread.less(chunk, thread.constant(countChunks(shape)));
+  auto copyChunks = [&] {
+    for (int64_t before = 0; before < rows; before += perPass) {
+      Value own = thread.add(row, before);
+      kernel.when(kernel.both(isChunk, thread.less(own, thread.constant(rows))),
+                  [&] { copyOne(own); });
+    }
+  };
+  auto copyEach = [&] {
+    thread.loopWhile(
+        thread.constant(0),
+        [&](ValueRange at) {
+          return thread.less(at[0], thread.constant(rows));
+        },
+        [&](ValueRange at) -> KernelBuilder::Values {
+          auto [of, number] = find(at[0]);
+          enterHead(batch, of);
+          copyElements(number, 1,
+                       thread.advance(to, thread.mul(at[0], shape.getBytes())));
+          return {thread.add(at[0], 1)};
+        });
+  };
+  kernel.when(isAligned, copyChunks, copyEach);
+}
+
 void SharedRows::copyAligned(Value first, int64_t rows, Value to,
                              bool areWhole) {
   int64_t perPass = threads / countRowThreads(shape);

@@ -32,7 +32,12 @@ public:
   void enterHead(Index batch, Index head);
   /// `rows` rows from `first` on, to the address `to`.
   void copy(mlir::Value first, int64_t rows, mlir::Value to);
-  /// The same, where rows are aligned and all of them exist.
+  /// Rows of one batch element to the address `to`, each of a head of its own:
+  /// `find` gives that and the number of the row in it (i32).
+  void copyOfHeads(
+      Index batch, int64_t rows, mlir::Value to,
+      llvm::function_ref<std::pair<Index, mlir::Value>(mlir::Value)> find);
+  /// The same as `copy`, where rows are aligned and all of them exist.
   void copyWhole(mlir::Value first, int64_t rows, mlir::Value to) {
     copyAligned(first, rows, to, /*areWhole=*/true);
   }
