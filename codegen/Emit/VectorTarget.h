@@ -87,9 +87,9 @@ struct VectorTarget {
     return doublesAreWide ? std::max<int64_t>(width / 2, 1) : width;
   }
 
-  /// Elements that an item of a launch of sums adds up: `most`, or one vector,
-  /// where each vector waits for memory anew and items are what runs meanwhile.
-  int64_t countSummed(int64_t most) const {
+  /// Elements that an item takes, vector after vector: `most`, or one vector,
+  /// where each waits for memory anew and other items are what runs meanwhile.
+  int64_t countPerItem(int64_t most) const {
     return loadsAtOnce > 1 ? width : most;
   }
 

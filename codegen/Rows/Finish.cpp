@@ -400,10 +400,10 @@ void codegen::launchSum(const Lowering &lowering, StringRef suffix,
   };
   auto getItems = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     SmallVector<Index> extents = getExtents(kernel, arguments);
-    return ItemSpace(kernel,
-                     {extents[0],
-                      extents[1],
-                      {extents[2], kernel.target.countSummed(entriesPerItem)}});
+    return ItemSpace(
+        kernel, {extents[0],
+                 extents[1],
+                 {extents[2], kernel.target.countPerItem(entriesPerItem)}});
   };
   auto emitItem = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                       const Item &item) {

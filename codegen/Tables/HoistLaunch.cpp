@@ -21,8 +21,8 @@ using namespace sextant::codegen;
 
 using Values = KernelBuilder::Values;
 
-/// Columns of one work item of a filling kernel, or rows of lanes.
-static constexpr int64_t columnsPerItem = 512, rowsPerItem = 64;
+/// Columns of one work item of a filling kernel at most, or rows of lanes.
+static constexpr int64_t mostColumns = 512, rowsPerItem = 64;
 
 //===----------------------------------------------------------------------===//
 // Kernels
@@ -85,6 +85,7 @@ void HoistLaunch::createFill(StringRef suffix) const {
   OwningOpRef<pos::HoistOp> merged = merge();
   Block &payload = merged->getBody().front();
   bool hasRows = entry.form == HoistForm::RowLaneTable;
+  int64_t columnsPerItem = lowering.target.countPerItem(mostColumns);
   auto items = [&](KernelBuilder &k, ArgumentBlock &arguments) {
     auto [batch, heads, rows, columns] = getSizes(*this, arguments);
     ItemAxis block(hasRows ? rows : columns,

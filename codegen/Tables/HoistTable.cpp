@@ -300,8 +300,9 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
 // Pullback
 //===----------------------------------------------------------------------===//
 
-/// Columns of a range of a pullback at least, or rows of lanes.
-static constexpr int64_t leastColumns = 256, leastRows = 32;
+/// Columns of a range of a pullback, or rows of lanes, of which there may be
+/// more where ranges are many.
+static constexpr int64_t columnsPerRange = 256, leastRows = 32;
 
 namespace {
 /// The pullbacks of an op's hoisted values.
@@ -342,6 +343,7 @@ Value HoistPullbacks::countRanges(const Hoisted &entry,
   bool hasRows = entry.form == HoistForm::RowLaneTable;
   HoistGradientShape shape =
       getHoistGradientShape(lowering, entry, tables.options);
+  int64_t leastColumns = lowering.target.countPerItem(columnsPerRange);
   return params.countRanges(shape.sizes[2], hasRows ? leastRows : leastColumns,
                             shared);
 }

@@ -150,7 +150,7 @@ Value ParamSums::finish(unsigned param, Type element, StringRef suffix) {
   };
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     return ItemSpace(kernel, {{count(kernel, arguments),
-                               kernel.target.countSummed(elementsPerItem)}});
+                               kernel.target.countPerItem(elementsPerItem)}});
   };
   auto run = [&](KernelBuilder &kernel, ArgumentBlock &arguments,
                  const Items &items, Value) {

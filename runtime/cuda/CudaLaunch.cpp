@@ -1,7 +1,8 @@
 //===- CudaLaunch.cpp - Launches of kernels on a GPU ----------------------===//
 //
-// A launch of warps has as many as fill the GPU, and fewer where there are
-// fewer items, or where their scratch memory would take too much room. One of
+// A launch of warps has several times as many as fill the GPU, so that those
+// whose items take long do not keep the others waiting, and fewer where there
+// are fewer items, or where their scratch memory would take much room. One of
 // larger blocks has a block per item. Its scratch memory is free again, in the
 // order of the stream, when the launch has been given to the driver.
 //
@@ -16,8 +17,10 @@ using namespace sextant::runtime::cuda;
 
 /// Threads of a warp.
 static constexpr unsigned warpThreads = 32;
-/// A backward of scores of 16 heads has about a megabyte for each warp.
+/// Of warps that run at a time: a backward of scores of 16 heads has about a
+/// megabyte for each. Of warps that wait for their turn there is less.
 static constexpr int64_t mostScratch = int64_t(1) << 30;
+static constexpr int64_t mostScratchInTurn = int64_t(64) << 20;
 static constexpr int64_t scratchUnit = 256;
 /// Blocks of a launch, along the first axis.
 static constexpr int64_t mostBlocks = INT32_MAX;
@@ -61,8 +64,13 @@ static Result<Geometry> spreadBlocks(const Kernel &kernel,
                   scratch};
 }
 
-/// As many warps as the GPU runs at a time: by their registers and their shared
-/// memory, up to 32 on a multiprocessor. What waits for memory needs them all.
+/// Warps that follow one another in the place of one that runs.
+static constexpr int64_t warpsInTurn = 4;
+
+/// As many warps as the GPU runs at a time, by their registers and their shared
+/// memory, up to 32 on a multiprocessor: what waits for memory needs them all.
+/// Items that are neighbours may take long, all of them, such as sums behind a
+/// launch that they are merged with, so warps have few of them.
 static Result<Geometry> spreadWarps(const Gpu &gpu, Entry entry, int64_t items,
                                     unsigned shared, int64_t scratch) {
   int64_t warps = items;
@@ -74,8 +82,10 @@ static Result<Geometry> spreadWarps(const Gpu &gpu, Entry entry, int64_t items,
                               "cuOccupancyMaxActiveBlocksPerMultiprocessor");
         !status)
       return status.error();
-    warps =
-        std::min(items, int64_t(std::max(resident, 1)) * gpu.multiprocessors);
+    int64_t most = int64_t(std::max(resident, 1)) * gpu.multiprocessors;
+    if (warpsInTurn * most * scratch <= mostScratchInTurn)
+      most *= warpsInTurn;
+    warps = std::min(items, most);
   }
   if (scratch > 0)
     warps = std::clamp<int64_t>(mostScratch / scratch, 1, warps);

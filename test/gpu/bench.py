@@ -6,11 +6,11 @@
 Peers: `scaled_dot_product_attention` for attention without encodings ("flash" and "cudnn": on
 that backend of it and on no other, skipped with the reason where PyTorch lacks it); compiled
 `flex_attention` and attention written out ("eager") for encodings, and our own attention
-without them ("plain"). Candidates take turns; a row has the median of the ratios peer / ours,
-their spread, and the goal of the median where there is one. Before anything is timed, outputs
-are compared. Last come training steps of a GPT, beside eager PyTorch of the same model, under
-autocast where products are of bf16. Writes a table and a JSON, also of the rows
-that were there before something failed.
+without them ("plain"). Candidates take turns (of a GPU some calls each, by its events); a row
+has the median of the ratios peer / ours, their spread, and the goal of the median where there
+is one. Before anything is timed, outputs are compared. Last come training steps of a GPT,
+beside eager PyTorch of the same model, under autocast where products are of bf16. Writes a
+table and a JSON, also of the rows that were there before something failed.
 """
 
 import argparse
@@ -45,6 +45,8 @@ TRAINED = dict(batch=8, length=2048)
 # How far the loss and the norm of the gradients of a first step may be from the peer's: a few
 # roundings of what is multiplied.
 STEPS_APART = {"f32": 1e-3, "bf16": 3e-2}
+# Steps of a GPU that are timed together.
+QUEUED = 4
 # How many rows outputs are compared at: scores of all pairs of them stand in memory.
 COMPARED = 1024
 
@@ -73,14 +75,20 @@ class Ours:
 
 
 def seconds(step, device):
-    """One step, warm."""
-    if device != "cpu":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
+    """One step, warm. On a GPU a mean of some that are queued behind another, by its own
+    clock: what the host does for one step is hidden by the one before, as in a model."""
+    if device == "cpu":
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
     step()
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(QUEUED):
+        step()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / (1e3 * QUEUED)
 
 
 class Work:
@@ -108,9 +116,9 @@ class Work:
             for peer in {t.peer for t in timings_of(self.name, self.dtype, length, self.device)}:
                 if not peers.missing(peer, self.device):
                     others[peer] = peers.sdpa(self.name, peer)
-        elif peers.bias_of(self.name, self.params) and self.name != "dape":
-            on_gpu = self.device != "cpu"
-            others["flex"] = peers.flex(self.name, self.params, q.shape[2], self.device, on_gpu)
+        elif self.name in peers.FLEXIBLE:
+            shape = self.name, self.params, q.shape[2], self.device
+            others["flex"] = peers.flex(*shape, compiles=False)
         with torch.no_grad():
             own = self.ours.forward(q, k, v)[0].float()
             for peer, attention in others.items():
@@ -133,6 +141,9 @@ class Work:
             attention = functools.partial(peers.eager, self.name, self.params)
         elif timing.peer == "flex":
             attention = peers.flex(self.name, self.params, length, self.device)
+            with torch.no_grad():  # as it is compiled
+                own = self.ours.forward(q, k, v)[0].float()
+                self.hold("flex", own, attention(q, k, v).float())
         else:
             attention = peers.sdpa(self.name, timing.peer)
         leaves = [t.detach().requires_grad_() for t in (q, k, v)]

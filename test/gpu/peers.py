@@ -5,8 +5,12 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-# Encodings that add to a score what a function of two places gives.
-BIASES = ("alibi", "t5_bias", "kerple_log", "fire", "dape")
+# Encodings that add to a score what a function of its head and two places gives.
+BIASES = ("alibi", "t5_bias", "kerple_log", "dape")
+# Those that FlexAttention is compared with.
+FLEXIBLE = ("alibi", "t5_bias", "kerple_log", "fire")
+# Distances whose bucket of T5 is known.
+DISTANCES = 1 << 16
 
 
 def bias_of(name, params):
@@ -20,37 +24,42 @@ def bias_of(name, params):
     if name == "t5_bias":
         table, thresholds = params["t5_bias.table"], params["t5_bias.thresholds"]
         exact = table.shape[0] - len(thresholds)
-
-        def bucketed(head, i, j):
-            distance = (i - j).clamp(min=0)
-            far = torch.bucketize(distance.float(), thresholds, right=True)
-            return table[torch.where(distance < exact, distance, exact - 1 + far), head]
-
-        return bucketed
-    if name == "fire":
-        return fire_of(params)
+        distance = torch.arange(DISTANCES, device=table.device)
+        far = torch.bucketize(distance.float(), thresholds, right=True)
+        # FlexAttention has no searches: the bucket is looked up.
+        bucket = torch.where(distance < exact, distance, exact - 1 + far)
+        return lambda head, i, j: table[bucket[(i - j).clamp(min=0)], head]
     prefix = {"kerple_log": "kerple_log.", "dape": "dape.kerple_log."}[name]
     r1, r2 = params[prefix + "r1"], params[prefix + "r2"]
     return lambda head, i, j: -r1[head] * torch.log1p(r2[head] * (i - j).clamp(min=0))
 
 
-def fire_of(params, threshold=512.0):
-    """FIRE (Li et al. 2024, section 3): a network of the distance over the query's place,
-    or over a trained threshold. Unit by unit, so that no score has a vector."""
+def fire_of_pairs(params, length, threshold=512.0):
+    """FIRE (Li et al. 2024, section 3) of all pairs of places, [heads, length, length]: a
+    network of the distance over the query's place, or over a trained threshold."""
     c, mult, w1, b1, w2, b2 = (params["fire." + n] for n in ("c", "mult", "w1", "b1", "w2", "b2"))
 
     def psi(u):
         return torch.log1p(c.abs() * u)
 
-    def bias(head, i, j):
-        far = torch.maximum(i.float(), (mult * threshold).abs())
-        x = psi((i - j).abs().float()) / (psi(far) + 1e-6)
-        total = b2[head]
-        for unit in range(len(w1)):
-            total = total + w2[head, unit] * torch.relu(w1[unit] * x + b1[unit])
-        return total
+    index = torch.arange(length, device=w1.device)
+    far = torch.maximum(index.float(), (mult * threshold).abs())
+    x = psi((index[:, None] - index).abs().float()) / (psi(far)[:, None] + 1e-6)
+    hidden = torch.relu(x[..., None] * w1 + b1)
+    return (hidden @ w2.T + b2).permute(2, 0, 1)
 
-    return bias
+
+def bias_of_pairs(name, params, length):
+    """What is added to all scores, [heads, length, length]; None for none."""
+    if name == "fire":
+        return fire_of_pairs(params, length)
+    bias = bias_of(name, params)
+    if not bias:
+        return None
+    values = next(iter(params.values()))
+    heads = values.shape[-1] if name == "t5_bias" else len(values)
+    index = torch.arange(length, device=values.device)
+    return bias(torch.arange(heads, device=values.device)[:, None, None], index[:, None], index)
 
 
 def adapted(params, scores, bias):
@@ -76,29 +85,39 @@ def turned(rows):
 
 def eager(name, params, q, k, v):
     """Attention written out: scores of all pairs stand in memory."""
-    heads, length = q.shape[1:3]
+    length = q.shape[2]
     if name == "rope":
         q, k = turned(q), turned(k)
     index = torch.arange(length, device=q.device)
     scores = (q @ k.transpose(2, 3)).float() / q.shape[3] ** 0.5
-    bias = bias_of(name, params)
-    if bias:
-        head = torch.arange(heads, device=q.device)[:, None, None]
-        added = bias(head, index[None, :, None], index[None, None, :])[None]
-        scores = adapted(params, scores, added) if name == "dape" else scores + added
+    added = bias_of_pairs(name, params, length)
+    if added is not None:
+        scores = adapted(params, scores, added[None]) if name == "dape" else scores + added
     if not name.startswith("plain"):
         scores = scores.masked_fill(index > index[:, None], float("-inf"))
     return scores.softmax(-1).to(v.dtype) @ v
 
 
 def flex(name, params, length, device, compiles=True):
-    """FlexAttention with the bias as a score modification."""
+    """FlexAttention with the bias as a score modification, of which FIRE's reads what a
+    network gives for all pairs: it multiplies no matrices there, and its gradients of a
+    parameter are of one read."""
     bias = bias_of(name, params)
+    # What a score reads takes shared memory, which three stages have not.
+    options = {"num_stages": 2} if name in ("t5_bias", "fire") else {}
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device=device)
-    attention = torch.compile(flex_attention) if compiles else flex_attention
-    return lambda q, k, v: attention(
-        q, k, v, score_mod=lambda s, b, h, i, j: s + bias(h, i, j), block_mask=mask
-    )
+
+    def attention(q, k, v):
+        added = None if bias else bias_of_pairs(name, params, length)
+
+        def modify(score, b, head, i, j):
+            return score + (bias(head, i, j) if bias else added[head, i, j])
+
+        return flex_attention(
+            q, k, v, score_mod=modify, block_mask=mask, kernel_options=options
+        )
+
+    return torch.compile(attention) if compiles else attention
 
 
 # Backends of `scaled_dot_product_attention` that are asked for by name.

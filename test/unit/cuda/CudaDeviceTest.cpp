@@ -233,18 +233,21 @@ TEST_F(CudaLaunch, AsManyWarpsAsItems) {
   EXPECT_EQ(blocks.size(), 5u); // nothing is launched for no items
 }
 
-TEST_F(CudaLaunch, AsManyWarpsAsRunAtATime) {
+TEST_F(CudaLaunch, FourTimesTheWarpsThatRunAtATime) {
   stub.multiprocessors = 3; // the device was made with 4
   EXPECT_EQ(*launch(1000, 0), 1000);
-  EXPECT_EQ(blocks.size(), 32u); // 8 on each
+  EXPECT_EQ(blocks.size(), 128u); // 8 on each
   blocks.clear();
   stub.residentBlocks = 20;
   EXPECT_EQ(*launch(1000, 0), 1000);
-  EXPECT_EQ(blocks.size(), 80u);
+  EXPECT_EQ(blocks.size(), 320u);
+  blocks.clear();
+  EXPECT_EQ(*launch(300, 0), 300);
+  EXPECT_EQ(blocks.size(), 300u); // an item each
   blocks.clear();
   stub.residentBlocks = 0; // the launch says what is wrong
   EXPECT_EQ(*launch(1000, 0), 1000);
-  EXPECT_EQ(blocks.size(), 4u);
+  EXPECT_EQ(blocks.size(), 16u);
   stub.failing = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
   stub.failure = 700;
   EXPECT_TRUE(getError(launch(1000, 0))
@@ -255,9 +258,12 @@ TEST_F(CudaLaunch, AsManyWarpsAsRunAtATime) {
 TEST_F(CudaLaunch, ScratchOfWarps) {
   int64_t before = stub.liveBytes;
   EXPECT_EQ(*launch(1000, 1), 1000);
-  ASSERT_EQ(blocks.size(), 32u);
+  ASSERT_EQ(blocks.size(), 128u);
   EXPECT_EQ(blocks[0].scratchBytes, 256);
   EXPECT_EQ(stub.liveBytes, before); // given back after the launch
+  blocks.clear();
+  EXPECT_EQ(*launch(1000, int64_t(1) << 20), 1000);
+  EXPECT_EQ(blocks.size(), 32u); // those that run at a time
   blocks.clear();
   EXPECT_EQ(*launch(1000, (int64_t(256) << 20) + 1), 1000);
   EXPECT_EQ(blocks.size(), 3u); // a GiB holds no four of them
@@ -287,7 +293,7 @@ TEST_F(CudaLaunch, MoreBlocksThanALaunchHas) {
   EXPECT_TRUE(blocks.empty());
   kernel.threads = nullptr; // warps take items in turns
   EXPECT_EQ(*launch(int64_t(1) << 31, 0), int64_t(1) << 31);
-  EXPECT_EQ(blocks.size(), 32u);
+  EXPECT_EQ(blocks.size(), 128u);
 }
 
 /// What a warp keeps near is shared memory of a block of one warp, which needs
@@ -295,7 +301,7 @@ TEST_F(CudaLaunch, MoreBlocksThanALaunchHas) {
 TEST_F(CudaLaunch, WarpsWithSharedMemory) {
   kernel.shared = [](const int64_t *) -> int64_t { return 48 << 10; };
   EXPECT_EQ(*launch(1000, 100), 1000);
-  ASSERT_EQ(blocks.size(), 32u);
+  ASSERT_EQ(blocks.size(), 128u);
   EXPECT_EQ(blocks[0].threads, 32u);
   EXPECT_EQ(blocks[0].sharedBytes, 49152u);
   EXPECT_EQ(blocks[0].scratchBytes, 256);
