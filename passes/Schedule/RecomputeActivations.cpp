@@ -8,7 +8,9 @@
 //
 // Only operands that live at that place anyway are read again: keeping another
 // one would cost what was gained. And functions such as gelu are evaluated
-// again only where products with many columns cover their time.
+// again only where products with many columns cover their time. What is small
+// beside activations stays: statistics of rows, and what is made of parameters,
+// of which a step holds four tensors of f32 each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,6 +67,7 @@ private:
   Operation *findFirstRead(Operation *op) const;
   bool livesUntil(Value value, Operation *place) const;
   bool isCovered(Operation *op) const;
+  bool isLarge(Operation *op) const;
 
   Block &block;
   Operation *loss;
@@ -132,12 +135,31 @@ bool Recomputation::isCovered(Operation *op) const {
   return false;
 }
 
+/// Whether what the backward reads of the op is as large as an activation: more
+/// than the statistics of a normalisation, which follow its rows, and not made
+/// of parameters alone, as narrow weights are.
+bool Recomputation::isLarge(Operation *op) const {
+  bool isOfParameters = llvm::all_of(op->getOperands(), [](Value operand) {
+    auto argument = dyn_cast<BlockArgument>(operand);
+    auto function =
+        argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+                 : func::FuncOp();
+    return function &&
+           function.getArgAttr(argument.getArgNumber(), nn::kParameterAttr);
+  });
+  return !isOfParameters &&
+         llvm::any_of(op->getResult(0).getUsers(), [&](Operation *user) {
+           return !isa<tensor::DimOp>(user) && isLate(user);
+         });
+}
+
 unsigned Recomputation::run() {
   if (!loss)
     return 0;
   SmallVector<Operation *> ops;
   for (Operation &op : block)
-    if (op.isBeforeInBlock(loss) && isCheap(&op) && isCovered(&op))
+    if (op.isBeforeInBlock(loss) && isCheap(&op) && isCovered(&op) &&
+        isLarge(&op))
       ops.push_back(&op);
   unsigned count = 0;
   // Of a chain the last op comes first: what it reads again is a reason to

@@ -54,7 +54,10 @@ def RecomputeActivations : Pass<"nn-recompute-activations", "::mlir::ModuleOp"> 
 
     where `%dyt` and `%dh` come from the loss, gets a second `nn.gelu %x` before
     `%dw`, which reads that. A value that the function gives back, or that only
-    the backward reads, is left alone.
+    the backward reads, is left alone. So is what is small beside activations:
+    the statistics of a normalisation, where the backward reads nothing else of
+    it (a narrow copy of its result, say), and what is made of parameters alone,
+    such as narrow weights.
 
     An op that evaluates a function such as gelu takes as long for an element as
     some hundred multiply-adds. Products with few columns do not cover that: of

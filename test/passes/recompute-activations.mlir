@@ -110,3 +110,35 @@ func.func @loss(%w: tensor<8x4xf32> {nn.parameter = "w"},
   %loss = nn.sum %y over [0, 1] : (tensor<1x3xf32>) -> tensor<f32>
   return %loss, %e : tensor<f32>, tensor<8x4xf32>
 }
+
+// -----
+
+// Products of a narrow type: the statistics of the normalisation and the narrow
+// weight are kept, as their rows and their parameter would have to be read for
+// them again. The narrow rows themselves are kept for the product.
+// COUNT: remark: [Passed] recomputed | Category:nn-recompute-activations | Ops=0
+// CHECK-LABEL: func @gradients
+// CHECK-SAME:  (%[[X:[^ ]+]]: tensor<?x8xf32>, %{{[^ ]+}}: tensor<8xf32> {{.*}}, %{{[^ ]+}}: tensor<8xf32> {{.*}}, %[[UP:[^ ]+]]: tensor<32x8xf32>
+// CHECK:       %[[N:.+]], %[[MEAN:.+]], %[[RSTD:.+]] = nn.layer_norm %[[X]]
+// CHECK:       %[[W:.+]] = nn.cast %[[UP]]
+// CHECK:       nn.linear %{{.+}}, %[[W]]
+// CHECK-NOT:   nn.cast %[[UP]]
+// CHECK:       nn.matmul %{{.+}}, %[[W]]
+// CHECK-NOT:   nn.layer_norm %
+// CHECK:       nn.layer_norm_backward %{{.+}}, %[[X]], %{{.+}}, %{{.+}}, %[[MEAN]], %[[RSTD]]
+nn.parameter "norm.weight" : tensor<8xf32> init constant [1.0]
+nn.parameter "norm.bias" : tensor<8xf32> init constant [0.0]
+nn.parameter "up" : tensor<32x8xf32> init normal [0.0, 0.02]
+func.func @loss(%x: tensor<?x8xf32>, %nw: tensor<8xf32> {nn.parameter = "norm.weight"},
+                %nb: tensor<8xf32> {nn.parameter = "norm.bias"},
+                %up: tensor<32x8xf32> {nn.parameter = "up"})
+    -> tensor<f32> attributes {nn.gradients = @gradients} {
+  %n, %mean, %rstd = nn.layer_norm %x, %nw, %nb epsilon 1.0e-05
+    : (tensor<?x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<?x8xf32>, tensor<?x1xf32>, tensor<?x1xf32>)
+  %narrow = nn.cast %n : tensor<?x8xf32> -> tensor<?x8xbf16>
+  %w = nn.cast %up : tensor<32x8xf32> -> tensor<32x8xbf16>
+  %y = nn.linear %narrow, %w : (tensor<?x8xbf16>, tensor<32x8xbf16>) -> tensor<?x32xbf16>
+  %wide = nn.cast %y : tensor<?x32xbf16> -> tensor<?x32xf32>
+  %loss = nn.sum %wide over [0, 1] : (tensor<?x32xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
