@@ -95,7 +95,9 @@ static void buildLoweringPipeline(OpPassManager &passes,
   passes.addPass(createCSEPass());
   if (capabilities.gathersRows)
     passes.addPass(passes::createFuseRowGathers());
-  passes.addPass(passes::createRecomputeActivations());
+  passes::RecomputeActivationsOptions recomputation;
+  recomputation.leastColumns = capabilities.leastColumns;
+  passes.addPass(passes::createRecomputeActivations(recomputation));
   passes.addPass(passes::createConvertToExec());
   LowerAttentionOptions lowering;
   lowering.target = options.target;

@@ -33,6 +33,9 @@ struct Capabilities {
   bool gathersRows = false;
   /// Kernels that draw random masks, where the runtime does not.
   bool drawsMasks = false;
+  /// Columns of a product beside which the backward evaluates functions of the
+  /// forward again (`--nn-recompute-activations`).
+  int64_t leastColumns = 256;
 };
 
 /// A machine that programs are made for: what its memory and elements are, how

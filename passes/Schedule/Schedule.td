@@ -63,6 +63,8 @@ def RecomputeActivations : Pass<"nn-recompute-activations", "::mlir::ModuleOp"> 
     some hundred multiply-adds. Products with few columns do not cover that: of
     an MLP of width 128 it would be a tenth, so its results are kept where no
     product that reads them has `least-columns` columns, or an unknown number.
+    A target says how many (`Capabilities`): products on tensor cores are over
+    sooner beside a pass over memory, so there it takes more of them.
   }];
   let options = [
     Option<"leastColumns", "least-columns", "int64_t", /*default=*/"256",
