@@ -12,6 +12,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Schedule/DenseCalls.h"
 #include "passes/Schedule/Memory.h"
+#include "passes/Schedule/NarrowAddends.h"
 #include "passes/Schedule/Schedule.h"
 #include "passes/Schedule/Updates.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -343,6 +344,7 @@ private:
     OpBuilder builder(op);
     if (auto aten = dyn_cast<nn::AtenOpInterface>(op)) {
       lowerCall(aten, builder, overwritable);
+    readNarrowAddends(function.front());
     } else if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
       if (failed(lower(splat, builder)))
         return failure();

@@ -55,7 +55,8 @@ OpOperand *passes::getOverwritten(OpResult result) {
   return &groups[number / count][number % count];
 }
 
-/// Elementwise ops make their result in the order of operands of its shape.
+/// Elementwise ops make their result in the order of operands of its shape, of
+/// whatever type.
 bool passes::mayBeStrided(Value value) {
   Operation *maker = value.getDefiningOp();
   if (!maker)
@@ -63,9 +64,13 @@ bool passes::mayBeStrided(Value value) {
   bool isReshape = isa<nn::ReshapeOp>(maker);
   if (!isReshape && getViewSource(maker))
     return true;
+  auto hasShape = [&](Value operand) {
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    return type && type.getShape() ==
+                       cast<RankedTensorType>(value.getType()).getShape();
+  };
   return llvm::any_of(maker->getOperands(), [&](Value operand) {
-    return (isReshape || operand.getType() == value.getType()) &&
-           mayBeStrided(operand);
+    return (isReshape || hasShape(operand)) && mayBeStrided(operand);
   });
 }
 

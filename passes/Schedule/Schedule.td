@@ -80,7 +80,8 @@ def ConvertToExec : Pass<"nn-convert-to-exec", "::mlir::ModuleOp"> {
   let description = [{
     An `nn` op becomes the `exec.dense` that its definition describes
     (`AtenOpInterface`). An operator that can overwrite an operand does so when
-    the operand's memory is read nowhere afterwards.
+    the operand's memory is read nowhere afterwards. A sum reads an addend that
+    was widened to f32 for it as it was before: ATen widens its elements.
 
     What a function gives back under the mark of an argument (the new value of
     a parameter, its moments, the step) is written into that argument: the

@@ -300,3 +300,53 @@ func.func @required_of_own(%c: tensor<i1>, %x: tensor<?xi64>) -> (tensor<?xi64>,
   %3 = nn.neg %0 : (tensor<?xi64>) -> tensor<?xi64>
   return %2, %3 : tensor<?xi64>, tensor<?xi64>
 }
+
+// -----
+
+// A sum of f32 reads what was widened for it as it was, on either side, in a chain
+// as well: ATen promotes types of tensors. One of the two stays wide, scalars do
+// not count, and what something else reads wide is widened once.
+// CHECK-LABEL: func @narrow_addends
+// CHECK-SAME:  (%[[X:.+]]: tensor<?x8xf32>, %[[A:.+]]: tensor<?x8xbf16>, %[[B:.+]]: tensor<?x8xbf16>, %[[C:.+]]: tensor<?x8xbf16>, %[[S:.+]]: tensor<bf16>)
+// CHECK-DAG:   %[[WIDE_B:.+]] = exec.dense "aten::_to_copy"(%[[B]] : tensor<?x8xbf16>)
+// CHECK-DAG:   %[[WIDE_C:.+]] = exec.dense "aten::_to_copy"(%[[C]] : tensor<?x8xbf16>)
+// CHECK-DAG:   %[[WIDE_S:.+]] = exec.dense "aten::_to_copy"(%[[S]] : tensor<bf16>)
+// CHECK-NOT:   "aten::_to_copy"
+// CHECK:       %[[Y:.+]] = exec.dense "aten::add.Tensor"(%[[X]], %[[A]] : tensor<?x8xf32>, tensor<?x8xbf16>) {{.*}} -> tensor<?x8xf32>
+// CHECK:       %[[Z:.+]] = exec.dense "aten::add.Tensor"(%[[A]], %[[Y]] : tensor<?x8xbf16>, tensor<?x8xf32>) {{.*}} -> tensor<?x8xf32>
+// CHECK:       %[[P:.+]] = exec.dense "aten::add.Tensor"(%[[Z]], %[[WIDE_B]] :
+// CHECK:       exec.dense "aten::mul_.Tensor"(%[[P]], %[[WIDE_B]] :
+// CHECK:       exec.dense "aten::add.Tensor"(%[[P]], %[[WIDE_S]] :
+// CHECK:       exec.dense "aten::add.Tensor"(%[[WIDE_C]], %[[WIDE_C]] :
+func.func @narrow_addends(%x: tensor<?x8xf32>, %a: tensor<?x8xbf16>, %b: tensor<?x8xbf16>,
+                          %c: tensor<?x8xbf16>, %s: tensor<bf16>) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %wide_a = nn.cast %a : tensor<?x8xbf16> -> tensor<?x8xf32>
+  %wide_b = nn.cast %b : tensor<?x8xbf16> -> tensor<?x8xf32>
+  %wide_c = nn.cast %c : tensor<?x8xbf16> -> tensor<?x8xf32>
+  %wide_s = nn.cast %s : tensor<bf16> -> tensor<f32>
+  %y = nn.add %x, %wide_a : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %z = nn.add %wide_a, %y : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %p = nn.add %z, %wide_b : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %q = nn.mul %p, %wide_b : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  %r = nn.add %q, %wide_s : (tensor<?x8xf32>, tensor<f32>) -> tensor<?x8xf32>
+  %d = nn.add %wide_c, %wide_c : (tensor<?x8xf32>, tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %r, %d : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// -----
+
+// A sum that reads a narrow addend may lie in memory as that one does.
+// CHECK-LABEL: func @strided_narrow_gradient
+// CHECK:       %[[TURNED:.+]] = exec.dense "aten::transpose.int"
+// CHECK:       %[[SUM:.+]] = exec.dense "aten::add.Tensor"(%[[TURNED]], %{{.+}} : tensor<5x3xbf16>, tensor<5x3xf32>)
+// CHECK:       %[[PLAIN:.+]] = exec.dense "aten::contiguous"(%[[SUM]]
+// CHECK:       exec.dense "aten::_fused_adamw_.tensor_lr"({{.+}} %[[PLAIN]],
+func.func @strided_narrow_gradient(%p: tensor<5x3xf32>, %g: tensor<3x5xbf16>, %h: tensor<5x3xf32>,
+                                   %s: tensor<f32>) -> tensor<5x3xf32> {
+  %turned = nn.transpose %g 0, 1 : (tensor<3x5xbf16>) -> tensor<5x3xbf16>
+  %wide = nn.cast %turned : tensor<5x3xbf16> -> tensor<5x3xf32>
+  %sum = nn.add %wide, %h : (tensor<5x3xf32>, tensor<5x3xf32>) -> tensor<5x3xf32>
+  %u:3 = nn.adamw (%p) gradients(%sum) moments(%p), (%p) step %s rate %s
+    decay 0.1 betas [0.9, 0.95] epsilon 1.0e-8 : (tensor<5x3xf32>), tensor<f32>, tensor<f32>
+  return %u#0 : tensor<5x3xf32>
+}
