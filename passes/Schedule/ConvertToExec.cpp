@@ -135,21 +135,47 @@ static void lower(nn::DropoutOp op, OpBuilder &builder, const Overwritable &) {
   op.getResult().replaceAllUsesWith(mask);
 }
 
+/// Whether a call costs more than the elements of a tensor.
+static bool isSmall(Value tensor) {
+  constexpr int64_t mostElements = 1 << 14;
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return type.hasStaticShape() && type.getNumElements() <= mostElements;
+}
+
+/// The tensors as vectors: each large one, and what small ones are end to end.
+static SmallVector<Value> makeVectors(OpBuilder &builder, Location loc,
+                                      ValueRange tensors) {
+  SmallVector<Value> large, small;
+  for (Value tensor : tensors) {
+    nn::AtenArguments flatten(builder);
+    flatten.tensor(tensor);
+    flatten.integers({-1});
+    (isSmall(tensor) ? small : large)
+        .push_back(
+            createDenseValue(builder, loc, "aten::reshape", flatten.get(),
+                             RankedTensorType::get({ShapedType::kDynamic},
+                                                   elementTypeOf(tensor))));
+  }
+  if (small.size() > 1) {
+    nn::AtenArguments join(builder);
+    join.tensors(small);
+    join.integer(0);
+    small = {createDenseValue(builder, loc, "aten::cat", join.get(),
+                              small.front().getType())};
+  }
+  large.append(small);
+  return large;
+}
+
 static void lower(nn::GlobalNormOp op, OpBuilder &builder,
                   const Overwritable &) {
   Location loc = op.getLoc();
   Type scalar = op.getType();
   SmallVector<Value> squares;
-  for (Value tensor : op.getTensors()) {
-    nn::AtenArguments flatten(builder);
-    flatten.tensor(tensor);
-    flatten.integers({-1});
-    Value flat = createDenseValue(
-        builder, loc, "aten::reshape", flatten.get(),
-        RankedTensorType::get({ShapedType::kDynamic}, elementTypeOf(tensor)));
+  for (Value vector : makeVectors(builder, loc, op.getTensors())) {
     nn::AtenArguments dot(builder);
-    dot.tensor(flat);
-    dot.tensor(flat);
+    dot.tensor(vector);
+    dot.tensor(vector);
     squares.push_back(
         createDenseValue(builder, loc, "aten::dot", dot.get(), scalar));
   }
@@ -318,6 +344,7 @@ private:
   LogicalResult lowerFunction(func::FuncOp function) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("expected a body of one block");
+    readNarrowAddends(function.front());
     Overwritable overwritable =
         findOverwritable(function.front(), findUpdatedArguments(function));
     copySharedValues(function, overwritable);
@@ -344,7 +371,6 @@ private:
     OpBuilder builder(op);
     if (auto aten = dyn_cast<nn::AtenOpInterface>(op)) {
       lowerCall(aten, builder, overwritable);
-    readNarrowAddends(function.front());
     } else if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
       if (failed(lower(splat, builder)))
         return failure();

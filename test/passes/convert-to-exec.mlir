@@ -350,3 +350,26 @@ func.func @strided_narrow_gradient(%p: tensor<5x3xf32>, %g: tensor<3x5xbf16>, %h
     decay 0.1 betas [0.9, 0.95] epsilon 1.0e-8 : (tensor<5x3xf32>), tensor<f32>, tensor<f32>
   return %u#0 : tensor<5x3xf32>
 }
+
+// -----
+
+// A norm of many gradients: small ones are squared and added as one vector, as
+// each would cost a call of its own; of an unknown size none is small.
+// CHECK-LABEL: func @norm_of_many
+// CHECK-SAME:  (%[[A:.+]]: tensor<8xf32>, %[[B:.+]]: tensor<768x768xf32>, %[[C:.+]]: tensor<4x4xf32>, %[[D:.+]]: tensor<?xf32>)
+// CHECK:       %[[FLAT_A:.+]] = exec.dense "aten::reshape"(%[[A]]
+// CHECK:       %[[FLAT_B:.+]] = exec.dense "aten::reshape"(%[[B]]
+// CHECK:       %[[FLAT_C:.+]] = exec.dense "aten::reshape"(%[[C]]
+// CHECK:       %[[FLAT_D:.+]] = exec.dense "aten::reshape"(%[[D]]
+// CHECK:       %[[SMALL:.+]] = exec.dense "aten::cat"(%[[FLAT_A]], %[[FLAT_C]] : tensor<?xf32>, tensor<?xf32>)
+// CHECK-SAME:  arguments [#exec.tensors<[0, 1]>, 0] -> tensor<?xf32>
+// CHECK:       %[[DOT_B:.+]] = exec.dense "aten::dot"(%[[FLAT_B]], %[[FLAT_B]]
+// CHECK:       %[[DOT_D:.+]] = exec.dense "aten::dot"(%[[FLAT_D]], %[[FLAT_D]]
+// CHECK:       %[[DOT:.+]] = exec.dense "aten::dot"(%[[SMALL]], %[[SMALL]]
+// CHECK:       exec.dense "aten::stack"(%[[DOT_B]], %[[DOT_D]], %[[DOT]] :
+func.func @norm_of_many(%a: tensor<8xf32>, %b: tensor<768x768xf32>, %c: tensor<4x4xf32>,
+                        %d: tensor<?xf32>) -> tensor<f32> {
+  %n = nn.global_norm %a, %b, %c, %d
+    : (tensor<8xf32>, tensor<768x768xf32>, tensor<4x4xf32>, tensor<?xf32>) -> tensor<f32>
+  return %n : tensor<f32>
+}

@@ -13,8 +13,8 @@ include "dialects/Nn/IR/NnBase.td"
 def Nn_GlobalNormOp : Nn_Op<"global_norm", [Pure]> {
   let summary = "Euclidean norm of all elements of some tensors";
   let description = [{
-    Stands for `aten::dot` of each flattened tensor with itself, `aten::stack`,
-    `aten::sum` and `aten::sqrt`.
+    Stands for `aten::dot` of each flattened tensor with itself (small ones are
+    joined before, by `aten::cat`), `aten::stack`, `aten::sum` and `aten::sqrt`.
 
     ```mlir
     %n = nn.global_norm %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>
