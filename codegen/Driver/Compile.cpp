@@ -119,6 +119,7 @@ static void buildSchedulePipeline(OpPassManager &passes,
   canonical.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
   passes.addPass(createCanonicalizerPass(canonical));
   passes.addPass(createCSEPass());
+  passes.addPass(passes::createOrderMemory());
   // Before releases, which are after the last use.
   if (options.mergeLaunches)
     passes.addPass(passes::createMergeLaunches());

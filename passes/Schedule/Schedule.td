@@ -101,6 +101,36 @@ def ConvertToExec : Pass<"nn-convert-to-exec", "::mlir::ModuleOp"> {
   ];
 }
 
+def OrderMemory : Pass<"exec-order-memory", "::mlir::ModuleOp"> {
+  let summary = "Allocate tensors in the order in which they are read";
+  let description = [{
+    A tensor that launches share, and of which all other ops read one
+    transposition that keeps the elements of rows together, is allocated
+    transposed. Launches have a view of it: kernels address memory by strides.
+    What ATen would copy, as to make rows of a model's width of the rows of
+    heads, lies in memory as it wants it.
+
+    ```mlir
+    %o = exec.alloc(%b, %n) : tensor<?x12x?x64xf32>
+    exec.launch @kernels::@attention_0_main reads(%q : tensor<?x12x?x64xf32>) writes(%o : tensor<?x12x?x64xf32>)
+    %t = exec.dense "aten::transpose.int"(%o : tensor<?x12x?x64xf32>)
+      arguments [#exec.tensor<0>, 1, 2] -> tensor<?x?x12x64xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %t = exec.alloc(%b, %n) : tensor<?x?x12x64xf32>
+    %o = exec.view %t permuted [0, 2, 1, 3] sizes(%b, %n) : tensor<?x?x12x64xf32> -> tensor<?x12x?x64xf32>
+    exec.launch @kernels::@attention_0_main reads(%q : tensor<?x12x?x64xf32>) writes(%o : tensor<?x12x?x64xf32>)
+    ```
+  }];
+  let statistics = [
+    Statistic<"numOrdered", "tensors-ordered", "Tensors allocated as they are read">
+  ];
+  let dependentDialects = ["::mlir::tensor::TensorDialect", "::sextant::exec::ExecDialect"];
+}
+
 def MergeLaunches : Pass<"exec-merge-launches", "::mlir::ModuleOp"> {
   let summary = "Make one launch of launches that do not wait for each other";
   let description = [{
