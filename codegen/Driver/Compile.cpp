@@ -120,6 +120,7 @@ static void buildSchedulePipeline(OpPassManager &passes,
   passes.addPass(createCanonicalizerPass(canonical));
   passes.addPass(createCSEPass());
   passes.addPass(passes::createOrderMemory());
+  passes.addPass(passes::createMergeCasts());
   // Before releases, which are after the last use.
   if (options.mergeLaunches)
     passes.addPass(passes::createMergeLaunches());

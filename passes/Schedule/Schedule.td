@@ -131,6 +131,36 @@ def OrderMemory : Pass<"exec-order-memory", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::tensor::TensorDialect", "::sextant::exec::ExecDialect"];
 }
 
+def MergeCasts : Pass<"exec-merge-casts", "::mlir::ModuleOp"> {
+  let summary = "Make one call of casts of many small tensors";
+  let description = [{
+    Casts between the same two types of floats that stand together, of tensors of
+    known sizes with up to a million elements, become one `aten::_foreach_copy_` into
+    new tensors. On a GPU that is a few launches in place of one per parameter,
+    each of which takes longer than the elements of a bias or a small matrix.
+    Larger tensors are cast one by one, so that each source can be freed before
+    the next result is made.
+
+    ```mlir
+    %a = exec.dense "aten::_to_copy"(%w : tensor<8x8xf32>) arguments [#exec.tensor<0>, bf16] -> tensor<8x8xbf16>
+    %b = exec.dense "aten::_to_copy"(%v : tensor<8xf32>) arguments [#exec.tensor<0>, bf16] -> tensor<8xbf16>
+    ```
+
+    becomes
+
+    ```mlir
+    %a = exec.alloc() : tensor<8x8xbf16>
+    %b = exec.alloc() : tensor<8xbf16>
+    exec.dense "aten::_foreach_copy_"(%a, %b, %w, %v : tensor<8x8xbf16>, tensor<8xbf16>, tensor<8x8xf32>, tensor<8xf32>)
+      arguments [#exec.tensors<[0, 1]>, #exec.tensors<[2, 3]>, false]
+    ```
+  }];
+  let statistics = [
+    Statistic<"numMerged", "casts-merged", "Casts that joined another one">
+  ];
+  let dependentDialects = ["::sextant::exec::ExecDialect"];
+}
+
 def MergeLaunches : Pass<"exec-merge-launches", "::mlir::ModuleOp"> {
   let summary = "Make one launch of launches that do not wait for each other";
   let description = [{
