@@ -1,7 +1,8 @@
 //===- ConvertToExec.cpp - From nn ops to calls of ATen -------------------===//
 //
 // Ops that are one call of ATen go through their own description. The others
-// (a split, a check, a norm, the optimizer) stand for a few calls, made here.
+// (a split, a gradient, a check, a norm, the optimizer) stand for a few calls,
+// made here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Schedule/DenseCalls.h"
+#include "passes/Schedule/GradientOfTaken.h"
 #include "passes/Schedule/Memory.h"
 #include "passes/Schedule/NarrowAddends.h"
 #include "passes/Schedule/Schedule.h"
@@ -85,6 +87,11 @@ static void lower(nn::ClampOp op, OpBuilder &builder,
       inPlace ? input
               : createDenseValue(builder, op.getLoc(), "aten::clamp.Tensor",
                                  call.get(), op.getType()));
+}
+
+static void lower(nn::IndexSelectBackwardOp op, OpBuilder &builder,
+                  const Overwritable &) {
+  op.getResult().replaceAllUsesWith(createGradientOfTaken(builder, op));
 }
 
 /// ATen has an operator for it on the CPU alone, and its assertions on a GPU
@@ -375,18 +382,18 @@ private:
       if (failed(lower(splat, builder)))
         return failure();
     } else {
-      bool known =
-          llvm::TypeSwitch<Operation *, bool>(op)
-              .Case<nn::AdamWOp>([&](auto typed) {
-                lower(typed, builder, overwritable, strided);
-                return true;
-              })
-              .Case<nn::ClampOp, nn::DropoutOp, nn::GlobalNormOp, nn::RequireOp,
-                    nn::ScaleOp, nn::SplitOp>([&](auto typed) {
-                lower(typed, builder, overwritable);
-                return true;
-              })
-              .Default(false);
+      bool known = llvm::TypeSwitch<Operation *, bool>(op)
+                       .Case<nn::AdamWOp>([&](auto typed) {
+                         lower(typed, builder, overwritable, strided);
+                         return true;
+                       })
+                       .Case<nn::ClampOp, nn::DropoutOp, nn::GlobalNormOp,
+                             nn::IndexSelectBackwardOp, nn::RequireOp,
+                             nn::ScaleOp, nn::SplitOp>([&](auto typed) {
+                         lower(typed, builder, overwritable);
+                         return true;
+                       })
+                       .Default(false);
       if (!known)
         return success();
     }

@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 import torch
+from atomic_operators import atomic
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -48,6 +49,19 @@ def test_training_steps_are_checked(programs_kit, run_there):
     assert lines[7].startswith("wrong f32 steps cuda-emulated:sm_80: loss of step 1: ")
     assert "layers.0.query.weight:first_moment: " in lines[7]
     assert lines[-1] == "2 passed, 1 failed"
+
+
+@pytest.mark.parametrize("name", gpt_programs.PROGRAMS)
+def test_steps_call_what_gives_the_same_bits_on_a_gpu(name):
+    """Operators that others are made of, too, which no list of what programs call shows."""
+    backend.operators()
+    steps = programs.Steps(gpt_programs.make_program(name, HOST, HOST), HOST, "cpu", 0)
+    with torch.autograd.profiler.profile() as profile:
+        steps.program.step(steps.start, steps.batches[0])
+    called = {event.name for event in profile.function_events}
+    assert {"aten::embedding_dense_backward", "aten::addmm"} < called
+    assert atomic(called) == []
+    steps.close()
 
 
 class Gpu:

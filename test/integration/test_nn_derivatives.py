@@ -280,6 +280,26 @@ CASES = {
         lambda a, b, c: torch.cat([b[:, None], a.view(4, 3), a[1:5], a.view(4, 3)], 1),
         (4, None),
     ),
+    "index_select of rows": case(
+        [(4, 3)],
+        "%y = nn.index_select %a, %j dim 0 : (tensor<4x3xf32>, tensor<5xi32>) -> tensor<5x3xf32>",
+        lambda a: a[[2, 0, 0, 1, 2]],
+        (5, 3),
+    ),
+    "index_select of numbers": case(
+        [(3,)],
+        "%b = nn.reshape %a sizes(%m) : tensor<3xf32> -> tensor<?xf32>\n"
+        "%y = nn.index_select %b, %j dim 0 : (tensor<?xf32>, tensor<5xi32>) -> tensor<5xf32>",
+        lambda a: a[[2, 0, 0, 1, 2]],
+        (5,),
+    ),
+    "index_select of the last dimension": case(
+        [(6, 4)],
+        "%b = nn.reshape %a sizes(%m, %n) : tensor<6x4xf32> -> tensor<?x?x4xf32>\n"
+        "%y = nn.index_select %b, %j dim 2 : (tensor<?x?x4xf32>, tensor<5xi32>) -> tensor<?x?x5xf32>",
+        lambda a: a.view(3, 2, 4)[:, :, [2, 0, 0, 1, 2]],
+        (None, None, 5),
+    ),
     "index_select": case(
         [(2, 3, 4)],
         "%y = nn.index_select %a, %j dim 1"

@@ -223,6 +223,43 @@ func.func @strided_gradients(%p: tensor<5x3xf32>, %g: tensor<3x5xf32>, %a: tenso
 
 // -----
 
+// The gradient of taken rows is that of an embedding, which adds in one order on a
+// GPU, too: rows come first and are flat, and the result turns back.
+// CHECK-LABEL: func @taken
+// CHECK:       exec.dense "aten::embedding_dense_backward"(%{{.*}}, %{{.*}} : tensor<?x4xf32>, tensor<?xi64>)
+// CHECK-SAME:  arguments [#exec.tensor<0>, #exec.tensor<1>, 5, -1, false] -> tensor<5x4xf32>
+// CHECK-NEXT:  return
+func.func @taken(%dy: tensor<?x4xf32>, %x: tensor<5x4xf32>, %i: tensor<?xi64>) -> tensor<5x4xf32> {
+  %0 = nn.index_select_backward %dy, %x, %i dim 0
+    : (tensor<?x4xf32>, tensor<5x4xf32>, tensor<?xi64>) -> tensor<5x4xf32>
+  return %0 : tensor<5x4xf32>
+}
+// CHECK-LABEL: func @taken_numbers
+// CHECK:       exec.dense "aten::unsqueeze"({{.*}}) arguments [#exec.tensor<0>, 1] -> tensor<7x1xf32>
+// CHECK:       exec.dense "aten::embedding_dense_backward"({{.*}}) arguments [{{.*}}] -> tensor<?x1xf32>
+// CHECK:       exec.dense "aten::squeeze.dim"({{.*}}) arguments [#exec.tensor<0>, 1] -> tensor<?xf32>
+func.func @taken_numbers(%dy: tensor<7xf32>, %x: tensor<?xf32>, %i: tensor<7xi64>) -> tensor<?xf32> {
+  %0 = nn.index_select_backward %dy, %x, %i dim 0
+    : (tensor<7xf32>, tensor<?xf32>, tensor<7xi64>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+// CHECK-LABEL: func @taken_columns
+// CHECK:       exec.dense "aten::transpose.int"({{.*}}) arguments [#exec.tensor<0>, 0, 1] -> tensor<7x?x4xf32>
+// CHECK:       exec.dense "aten::flatten.using_ints"({{.*}}) arguments [#exec.tensor<0>, 1, -1] -> tensor<7x?xf32>
+// CHECK:       exec.dense "aten::embedding_dense_backward"({{.*}}) arguments [#exec.tensor<0>, #exec.tensor<1>, 5, -1, false]
+// CHECK-SAME:  -> tensor<5x?xf32>
+// CHECK:       exec.dense "aten::view"({{.*}}) arguments [#exec.tensor<0>, #exec.integers<[1, 2, 3]>] -> tensor<5x?x4xf32>
+// CHECK:       exec.dense "aten::transpose.int"({{.*}}) arguments [#exec.tensor<0>, 0, 1] -> tensor<?x5x4xf32>
+// CHECK:       exec.dense "aten::contiguous"
+func.func @taken_columns(%dy: tensor<?x7x4xf32>, %x: tensor<?x5x4xf32>, %i: tensor<7xi64>)
+    -> tensor<?x5x4xf32> {
+  %0 = nn.index_select_backward %dy, %x, %i dim 1
+    : (tensor<?x7x4xf32>, tensor<?x5x4xf32>, tensor<7xi64>) -> tensor<?x5x4xf32>
+  return %0 : tensor<?x5x4xf32>
+}
+
+// -----
+
 // Functions of floats overwrite their operand; views and what a derivative still
 // reads stay.
 // COUNT: remark: [Passed] scheduled | Category:nn-convert-to-exec | InPlace=5

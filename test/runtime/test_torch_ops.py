@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from atomic_operators import atomic
 
 torch = pytest.importorskip("torch")
 torchgen = pytest.importorskip("torchgen")
@@ -305,6 +306,14 @@ def test_operators_have_kernels_on_a_gpu(ops):
     names = [t.split("(")[0].removeprefix("aten::") for t in json.loads(bytes(ops.operators().tolist()))]
     assert len(names) > 100 and set(names) <= set(operators)
     assert [name for name in names if not has_cuda_kernel(name, operators)] == []
+
+
+def test_operators_give_the_same_bits_on_a_gpu(ops):
+    """In each run, without a word to PyTorch. What operators are made of is looked at where steps
+    run: test/gpu/test_programs.py."""
+    names = [text.split("(")[0] for text in json.loads(bytes(ops.operators().tolist()))]
+    assert atomic(["aten::index_add_", "aten::scatter.src"]) == ["aten::index_add_", "aten::scatter.src"]
+    assert atomic(names) == []
 
 
 # One call of every operator that takes Scalars, with what it should give.

@@ -195,12 +195,14 @@ LogicalResult IndexSelectOp::inferReturnTypes(MLIRContext *, Where loc,
   return success();
 }
 
-LogicalResult IndexSelectBackwardOp::inferReturnTypes(MLIRContext *, Where loc,
-                                                      Adaptor op,
-                                                      Types &types) {
-  if (failed(expectDim(loc, op.getDim(), op.getInput())))
+LogicalResult IndexSelectBackwardOp::verify() {
+  Shape shape(typeOf(getInput()).getShape());
+  if (failed(expectDim(getLoc(), getDim(), getInput())))
     return failure();
-  types.push_back(op.getInput().getType());
+  shape[getDim()] = typeOf(getIndices()).getDimSize(0);
+  if (failed(verifyCompatibleShape(shape, typeOf(getGradient()).getShape())))
+    return emitOpError("expected a gradient of the shape of what was taken: ")
+           << tensorOf(shape, getInput());
   return success();
 }
 

@@ -255,14 +255,17 @@ def Nn_IndexSelectOp : Nn_AtenOp<"index_select", "aten::index_select",
     functional-type(operands, results) }];
 }
 
-def Nn_IndexSelectBackwardOp : Nn_AtenOp<"index_select_backward",
-    "aten::index_select_backward",
-    ["tensor(getGradient())", "shapeOf(getInput())", "integer(getDim())",
-     "tensor(getIndices())"]> {
+def Nn_IndexSelectBackwardOp : Nn_Op<"index_select_backward",
+    [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "Gradient of `nn.index_select`";
   let description = [{
     The result has the shape of `input`, whose values are not read. Elements
     that were taken several times add up.
+
+    Stands for `aten::embedding_dense_backward` of rows, which are made of
+    another dimension, or of several, by a transposition and by views. ATen's own
+    operator adds in any order on a GPU (`aten::index_add_`), so that two runs
+    would differ in bits.
 
     ```mlir
     %dx = nn.index_select_backward %dy, %x, %i dim 1
@@ -274,6 +277,7 @@ def Nn_IndexSelectBackwardOp : Nn_AtenOp<"index_select_backward",
   let results = (outs Nn_Tensor:$result);
   let assemblyFormat = [{ $gradient `,` $input `,` $indices `dim` $dim attr-dict `:`
     functional-type(operands, results) }];
+  let hasVerifier = 1;
 }
 
 #endif // SEXTANT_NN_SHAPE_TD

@@ -281,6 +281,15 @@ func.func @index_select(%x: tensor<5xf32>, %i: tensor<3xi64>) {
 
 // -----
 
+func.func @index_select_backward(%dy: tensor<3xf32>, %x: tensor<5x2xf32>, %i: tensor<3xi64>) {
+  // expected-error @+1 {{expected a gradient of the shape of what was taken: 'tensor<3x2xf32>'}}
+  %0 = nn.index_select_backward %dy, %x, %i dim 0
+    : (tensor<3xf32>, tensor<5x2xf32>, tensor<3xi64>) -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
 func.func @softmax(%x: tensor<f32>) {
   // expected-error @+2 {{input must have at least one dimension, got 'tensor<f32>'}}
   // expected-error @+1 {{failed to infer returned types}}
