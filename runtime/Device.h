@@ -28,6 +28,9 @@ struct ResolvedOperator {
   /// share the argument's memory.
   virtual bool writes(size_t argument) const { return false; }
   virtual bool shares(size_t argument) const { return false; }
+  /// Whether the sizes of a result depend on what the operands hold: the host
+  /// waits until they are known.
+  virtual bool waits() const { return false; }
 };
 
 /// A function of the host that runs the work items `begin` to `end` - 1 of a
@@ -115,6 +118,10 @@ struct Device {
   /// Optional (null: the device keeps nothing): begins a run. The error may be
   /// that of a check of an earlier one.
   Result<Session> (*begin)(void *state);
+
+  /// Optional (null: no run is): whether the run is captured, to be replayed,
+  /// where nobody may wait.
+  bool (*isCaptured)(void *session);
 
   /// Launches a kernel on an argument block, which is free again afterwards,
   /// and gives the number of its work items. `session` is what `begin` gave.

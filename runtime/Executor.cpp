@@ -321,6 +321,11 @@ std::string Execution::describeArguments(const Dense &op) const {
 
 Status Execution::visit(const Dense &op) {
   const ResolvedOperator &resolved = program.getOperator(number, instruction);
+  // A call that waits would end the capture, and the error would be of another.
+  if (resolved.waits() && device.isCaptured && device.isCaptured(session.get()))
+    return makeError("the sizes of its results depend on data, which is waited "
+                     "for, so no CUDA graph can capture it: call '",
+                     function.name, "' outside of captures");
   Result<std::vector<Tensor>> outputs =
       device.call(device.state, resolved, op, tensors, integers);
   if (!outputs)

@@ -148,6 +148,8 @@ static Result<Session> begin(void *state) {
                  [](void *run) { delete static_cast<CudaRun *>(run); });
 }
 
+static bool isCaptured(void *session) { return getRun(session).captured; }
+
 Status sextant::runtime::cuda::waitIfAsked(const Driver &driver,
                                            const CudaRun &run) {
   if (run.captured || !isCheckRequested("now"))
@@ -230,6 +232,7 @@ CudaDevice::CudaDevice(Gpu given, CudaResources resources)
              .runs = runs,
              .loadCode = loadCode,
              .begin = begin,
+             .isCaptured = isCaptured,
              .launch = launchOnGpu,
              .defer = defer,
              .mark = mark,

@@ -30,6 +30,7 @@ struct TorchOperator : ResolvedOperator {
   bool shares(size_t argument) const override {
     return schema.arguments[argument].shared;
   }
+  bool waits() const override;
 };
 
 } // namespace
@@ -51,6 +52,9 @@ int64_t TorchOperator::countFlops(const Dense &call,
     return -1;
   return 2 * outputs[0].elements() * first.sizes[first.rank - 1];
 }
+
+/// Of those that PyTorch tags as `dynamic_output_shape`, programs call one.
+bool TorchOperator::waits() const { return schema.name == "aten::_unique2"; }
 
 //===----------------------------------------------------------------------===//
 // At load

@@ -316,6 +316,15 @@ def test_operators_give_the_same_bits_on_a_gpu(ops):
     assert atomic(names) == []
 
 
+def test_operators_that_wait_for_a_gpu(ops):
+    """The runtime knows them by name, to refuse them in a capture."""
+    for text in json.loads(bytes(ops.operators().tolist())):
+        name, _, overload = text.split("(")[0].removeprefix("aten::").partition(".")
+        tags = getattr(getattr(torch.ops.aten, name), overload or "default").tags
+        waits = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(tags)
+        assert bool(waits) == (name == "_unique2")
+
+
 # One call of every operator that takes Scalars, with what it should give.
 SCALARS = {
     "add.Tensor": (2, "#exec.tensor<0>, #exec.tensor<1>, 3.5 : f64", lambda x, y: torch.add(x, y, alpha=3.5)),

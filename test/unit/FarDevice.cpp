@@ -123,6 +123,7 @@ FarDevice::FarDevice(const Device &near)
              .runs = nullptr,
              .loadCode = nullptr,
              .begin = Operations::begin,
+             .isCaptured = nullptr,
              .launch = Operations::launch,
              .defer = nullptr,
              .mark = nullptr,

@@ -284,6 +284,42 @@ TEST(TrainStep, OnAGpu) {
     expectSameBits(state[i], after[i], ours.getFunction().arguments[i].name);
 }
 
+/// The number of different integers is known when the device has counted them:
+/// a capture is told before ATen waits, and goes on.
+TEST(TrainStep, SizesOfDataAreNotCaptured) {
+  std::string bytes = compileForHost(R"(
+    func.func @f(%x: tensor<?xi64>) -> tensor<?xi64> {
+      %y, %places, %counts = nn.unique %x
+        : (tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>, tensor<?xi64>)
+      return %y : tensor<?xi64>
+    })");
+  test::StubDriver &stub = test::resetStub();
+  std::unique_ptr<cuda::CudaDevice> gpu = makeGpu();
+  std::unique_ptr<Program> program = load(bytes, gpu->device);
+  std::vector<Tensor> sevens{*allocateOnHost(DType::I64, {{4}})};
+  std::fill_n(static_cast<int64_t *>(sevens[0].data), 4, 7);
+  auto given = *copyToDevice(gpu->device, sevens);
+  Trace nothing;
+  for (bool isCaptured : {false, true, false}) {
+    stub.capturing = isCaptured;
+    auto results = execute(*program, 0, given, nothing);
+    stub.capturing = false;
+    if (!isCaptured) {
+      ASSERT_TRUE(static_cast<bool>(results)) << results.error().message();
+      EXPECT_EQ((*results)[0].elements(), 1);
+      continue;
+    }
+    ASSERT_FALSE(static_cast<bool>(results));
+    std::string message = results.error().message();
+    EXPECT_TRUE(message.starts_with("'f', instruction 0 (aten::_unique2)"))
+        << message;
+    EXPECT_TRUE(message.ends_with(
+        ": the sizes of its results depend on data, which is waited for, so no "
+        "CUDA graph can capture it: call 'f' outside of captures"))
+        << message;
+  }
+}
+
 // The PyTorch that tests run with is one without CUDA.
 TEST(TrainStep, ATorchWithoutCuda) {
   Result<const Device *> device = getTorchCudaDevice(0);

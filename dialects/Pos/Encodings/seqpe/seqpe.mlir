@@ -17,13 +17,16 @@
 // of its rows (0: the model's), `heads` its heads (0: one per 64 lanes). With
 // `causal` (the default, and the paper's) positions are encoded on the tree of
 // prefixes (`tree`): the same numbers for a quarter of the work; under `dropout`
-// positions share what is dropped of a prefix they share. `projection` is `single`,
-// one for all layers (text), `multi`, one for each (image), or `none`: eq and ek are
-// both the embedding. `deviation` is that of the normal distribution of initial
-// weights, the paper's 0.02, whose models are 768 (text) and 384 wide (images). In a
-// narrower one embeddings begin smaller, the rows that act in attention by the square
-// of it, and their product, which is all that is felt of them, by the fourth power:
-// times the root of the quotient of the widths it leaves them as large as the paper's.
+// positions share what is dropped of a prefix they share. How many prefixes there
+// are depends on positions: on a GPU the host waits for two numbers of them, and two
+// more of the samples, in each step, and a CUDA graph cannot capture one. Without
+// `tree` nobody waits. `projection` is `single`, one for all layers (text), `multi`,
+// one for each (image), or `none`: eq and ek are both the embedding. `deviation` is
+// that of the normal distribution of initial weights, the paper's 0.02, whose models
+// are 768 (text) and 384 wide (images). In a narrower one embeddings begin smaller,
+// the rows that act in attention by the square of it, and their product, which is all
+// that is felt of them, by the fourth power: times the root of the quotient of the
+// widths it leaves them as large as the paper's.
 // Defaults are those of the paper's text models; its image models have axes = 2,
 // digits = 2, max_position = 100, form = mul, projection = multi,
 // sampling = image and sets of 64. Their truncated normal, cut at 100 deviations, is the
