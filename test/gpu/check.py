@@ -9,7 +9,7 @@ Each case is compared with the definition in float64 on inputs drawn by the seed
 sums are `unordered`. Kernels of the CPU run
 beside those of the GPU: where they fail as well, it is not the GPU. Two training steps of
 a whole program are compared with the same ones on the CPU; on a GPU a step is also
-replayed as a CUDA graph, and called on another stream. `--sanitize` runs a
+replayed as a CUDA graph, if one can capture it, and called on another stream. `--sanitize` runs a
 few cases again under NVIDIA's compute-sanitizer (memcheck, racecheck, initcheck).
 `--device cpu` needs no GPU: it runs the kernels of the CPU, and those of the emulator
 in a kit for it. `--match` takes words of a line (`t5_bias bf16`, `grouped`). A kernel that
@@ -71,7 +71,7 @@ def wrong_of(kernel, reference, inputs, given, dtype, options):
 
 def check_file(path, options):
     """Lines for each case of an encoding on each of its kernels, or for each check of a
-    program: what is wrong, None for what this device cannot run;
+    program: a list of what is wrong, or why it was not run;
     then whether the GPU is still of use to this process."""
     torch.set_num_threads(1)
     torch.ops.load_library(str(HERE / "libsextant_torch.so"))
@@ -92,8 +92,9 @@ def check_program(name, file, options):
             continue
         steps = None
         for what in wanted:
-            if options.device == "cpu" and (is_gpu or what in programs.NEEDS_A_GPU):
-                lines.append((labels[what], None))
+            why = programs.obstacle(file, what, target, options.device)
+            if why:
+                lines.append((labels[what], why))
                 continue
             try:
                 device = options.device if is_gpu else "cpu"
@@ -211,8 +212,8 @@ def check(paths, options):
 
 def print_line(label, wrong):
     """What has become of a case."""
-    if wrong is None:
-        print(f"{label}: skipped, the device is a CPU", flush=True)
+    if isinstance(wrong, str):
+        print(f"{label}: skipped, {wrong}", flush=True)
         return "skipped"
     print(f"{label}: {'; '.join(wrong) or 'right'}", flush=True)
     return "failed" if wrong else "passed"

@@ -12,11 +12,15 @@ from sextant.training.samplers import samplers
 # arithmetic, which AdamW would else make steps of.
 SHAPE = dict(batch=2, length=70, vocabulary=256)
 SMALL = dict(layers=2, width=64, heads=2, vocabulary=SHAPE["vocabulary"], adam_epsilon=1e-4)
-# Rows of embeddings and a table; turned rows and positions that a transformer reads.
+# Rows of embeddings and a table; turned rows and positions that a transformer reads, each apart
+# or what they share once.
 PROGRAMS = {
     "gpt-learned": ("causal", "learned(rows=64)", "t5_bias"),
+    "gpt-seqpe-apart": ("causal", "rope", "seqpe(tree=false, dropout=0.0, pivots=8, candidates=4)"),
     "gpt-seqpe": ("causal", "rope", "seqpe(dropout=0.0, pivots=8, candidates=4)"),
 }
+# The operator of a step that waits for a GPU, since sizes of its results depend on data.
+WAITING = {"gpt-seqpe": "aten::_unique2"}
 STEPS = 2
 # Whose training step is timed, on bytes, in each of these types.
 TRAININGS = {
@@ -49,7 +53,14 @@ def make_program(name: str, host: str, target: str) -> dict:
         {n: t for s in drawing for n, t in s.draw(asked, seed=1, step=step).items()}
         for step in range(1, STEPS + 1)
     ]
-    return {"kind": "program", "host": host, "shape": SHAPE, "programs": programs, "given": given}
+    return {
+        "kind": "program",
+        "host": host,
+        "shape": SHAPE,
+        "programs": programs,
+        "given": given,
+        "waiting": WAITING.get(name),
+    }
 
 
 def config_of(encoding: str, dtype: str, sizes: dict[str, int]) -> gpt.Config:

@@ -193,3 +193,11 @@ class Steps:
 CHECKS = ("steps", "graph", "stream")
 # Which of them no CPU has.
 NEEDS_A_GPU = ("graph", "stream")
+
+
+def obstacle(file, what, target, device):
+    """Why a program for a target is not held to a check on a device; None where it is."""
+    if what == "graph" and file["waiting"]:
+        return f"no graph can capture {file['waiting']}, whose results have sizes that depend on data"
+    needs_a_gpu = target.startswith("cuda:") or what in NEEDS_A_GPU
+    return "the device is a CPU" if needs_a_gpu and device == "cpu" else None
