@@ -27,6 +27,9 @@ struct BlockShape {
   /// How many blocks registers should leave room for on a multiprocessor; 0: as
   /// many as there are if a thread takes as many registers as it can.
   int64_t residentBlocks = 0;
+  /// Of warps that run alike, each with as much of the shared memory of its
+  /// own: to code that is written for a block such a part is the block.
+  int64_t parts = 1;
 
   int64_t countThreads() const { return warpLanes * warps; }
   /// A multiprocessor has 2^16 registers, a thread 2^8 at most.
@@ -34,12 +37,15 @@ struct BlockShape {
     return residentBlocks ? residentBlocks
                           : std::max<int64_t>(256 / countThreads(), 1);
   }
-  /// Whether a multiprocessor, of which a block may have `mostBytes` of shared
-  /// memory, has room for all of them: it takes a KiB for each besides.
-  bool findRoom(int64_t mostBytes) const {
+  /// How many of them the shared memory of a multiprocessor holds, of which a
+  /// block may have `mostBytes`: it takes a KiB for each besides.
+  int64_t countBlocksOfMemory(int64_t mostBytes) const {
     constexpr int64_t ofBlock = 1 << 10;
-    return countResidentBlocks() * (sharedBytes + ofBlock) <=
-           mostBytes + ofBlock;
+    return (mostBytes + ofBlock) / (sharedBytes + ofBlock);
+  }
+  /// Whether it holds as many as registers leave room for.
+  bool findRoom(int64_t mostBytes) const {
+    return countResidentBlocks() <= countBlocksOfMemory(mostBytes);
   }
 };
 

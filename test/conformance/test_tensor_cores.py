@@ -163,13 +163,23 @@ def test_heads_that_share_keys(name, shape, seed):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_few_queries(name, shape, dtype, seed):
-    """A block is one warp, whose rows are the queries of heads that share keys, or those of
-    one head."""
+    """A warp's rows are the queries of heads that share keys, or those of one head, and the
+    warps of a block have keys of their own."""
     case = Case(name, **({"batch": 2} | shape))
     inputs = make_inputs(case, seed, dtype).cast(dtype)
     items = launches_of(case, inputs, "forward", "items")
     assert items["attention_0_forward_fragments_of_few"] and not items["attention_0_forward_fragments"]
     hold(case, seed, dtype=dtype)
+
+
+@pytest.mark.parametrize("key", [1, 33, 97, 300, 1000])
+def test_warps_that_see_no_key(key, seed):
+    """Of few keys, and of a window, most warps of a block have none to see: what they sum up
+    is no part of the result, nor are the keys that the mask hides from them."""
+    case = Case("window(size=20)", batch=1, heads=2, kv_heads=2, query=1, key=key)
+    inputs = make_inputs(case, seed, torch.bfloat16)
+    inputs.values[0][..., : max(key - 20, 0), :] = 1e4
+    attention_contract.compare(case.uses, inputs, TARGET, torch.bfloat16, case)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -4,6 +4,7 @@
 #include "codegen/CUDA/Sm80/BlockHeads.h"
 #include "codegen/CUDA/Sm80/BlockKernel.h"
 #include "codegen/CUDA/Sm80/FragmentOutput.h"
+#include "codegen/CUDA/Sm80/KeyParts.h"
 #include "codegen/CUDA/Sm80/PassingTiles.h"
 
 using namespace mlir;
@@ -84,7 +85,8 @@ FragmentForward::FragmentForward(ThreadBuilder &thread,
 
 void FragmentForward::enterHeads(Index batch, Value firstQuery) {
   point.enterRows(batch, heads.head, firstQuery);
-  output.enterHead(heads.isOwn);
+  output.enterHead(
+      kernel.both(heads.isOwn, kernel.equal(kernel.fromI32(thread.part), 0)));
   for (PlacedRows &placed : passing)
     placed.rows.enterHead(batch, heads.keyHead);
 }
@@ -132,12 +134,15 @@ FragmentForward::Carried FragmentForward::emitTile(Carried carried) {
   return carried;
 }
 
-/// The tiles of keys of a split.
+/// The tiles of keys of a split, those of the thread's part of the block.
 std::pair<Value, Value> FragmentForward::getTiles(Index split) {
   Index tiles =
       kernel.ceilDiv(arguments.getSize(launch.sites.key, 2), tile.columns);
-  Index each = kernel.ceilDiv(tiles, arguments.getScalar(launch.splits));
-  Index first = kernel.min(kernel.mul(split, each), tiles);
+  Index each = kernel.ceilDiv(
+      tiles, kernel.mul(arguments.getScalar(launch.splits), tile.parts));
+  Index part =
+      kernel.add(kernel.mul(split, tile.parts), kernel.fromI32(thread.part));
+  Index first = kernel.min(kernel.mul(part, each), tiles);
   return {kernel.toI32(first),
           kernel.toI32(kernel.min(kernel.add(first, each), tiles))};
 }
@@ -148,8 +153,8 @@ void FragmentForward::emit(Index batch, Index block, Index number,
   Value firstQuery = kernel.toI32(first);
   heads.enter(block);
   enterHeads(batch, firstQuery);
-  // Nobody reads the rows of the item before any more.
-  thread.synchronizeBlock();
+  // Nobody reads the rows of the item before any more, or what parts had of it.
+  thread.synchronizeParts();
   Index count =
       kernel.min(tile.countRows(),
                  kernel.sub(arguments.getSize(launch.sites.query, 2), first));
@@ -169,6 +174,7 @@ void FragmentForward::emit(Index batch, Index block, Index number,
   // Without a tile the queries are still to come.
   thread.waitForCopies(0);
   SmallVector<FragmentSoftmax::Row> rows = softmax.finish(end.softmax);
+  KeyParts(thread, tile.parts).join(rows, end.output, output);
   kernel.when(
       kernel.equal(arguments.getScalar(launch.splits), 1),
       [&] { output.store(batch, heads.head, end.output, rows); },

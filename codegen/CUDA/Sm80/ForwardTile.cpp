@@ -27,9 +27,10 @@ static constexpr TileShape tileShapes[] = {{4, 2, 64, 128},
                                            {8, 1, 32, 160},
                                            {4, 1, 32, 160}};
 
-/// Of few queries: one warp, so that a multiprocessor has ten blocks of rows of
-/// 64 elements, three of 256, and each of them a tile on its way.
+/// Of few queries: one warp, of which a block has as many as its shared memory
+/// holds, eight of rows of 64 elements, each with a tile on its way.
 static constexpr TileShape tileOfFew[] = {{1, 1, 32, 160}};
+static constexpr int64_t mostParts = 8;
 
 ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
                          llvm::ArrayRef<int64_t> valueDims,
@@ -51,10 +52,24 @@ ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
     blocks = shape.blocks;
     columns = shape.keys;
     if (blocks * (valueColumns + columns) / 2 <= shape.mostSums &&
-        getBlock().sharedBytes <= sharedBytes)
+        getBlock().sharedBytes <= sharedBytes) {
+      if (isFew)
+        fillSharedMemory(sharedBytes);
       return;
+    }
   }
   warps = 0;
+}
+
+/// As many parts as a multiprocessor has room for, in as few blocks.
+void ForwardTile::fillSharedMemory(int64_t sharedBytes) {
+  int64_t best = 1, most = 0;
+  for (parts = 1; parts <= mostParts; parts *= 2) {
+    int64_t all = parts * getBlock().countBlocksOfMemory(sharedBytes);
+    if (all >= most)
+      std::tie(best, most) = {parts, all};
+  }
+  parts = best;
 }
 
 int64_t ForwardTile::getValues(unsigned number) const {

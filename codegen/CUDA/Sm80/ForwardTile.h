@@ -17,7 +17,8 @@ namespace sextant::codegen {
 
 /// How many queries a forward has: `Few` are at most the rows of a warp's
 /// products. Then keys are read once, and nothing is computed of them twice:
-/// blocks are small, so that many of them wait for memory at a time.
+/// each warp of a block has all of the queries and keys of its own, so that
+/// many of them wait for memory at a time, and the block joins what they find.
 enum class QueryCount { Many, Few };
 
 /// A tile of a forward: its sizes, and where its parts lie in shared memory.
@@ -36,6 +37,8 @@ struct ForwardTile : ScoreTile {
   SharedRowShape query;
   llvm::SmallVector<SharedRowShape, 2> values;
   int64_t residentBlocks = 0; ///< see BlockShape
+  /// Of a block, each with keys of its own; a tile is one of a part.
+  int64_t parts = 1;
 
   /// Asks for three blocks on a multiprocessor, of which a block may have
   /// `sharedBytes` of shared memory, where these have room. For a kernel that
@@ -53,8 +56,12 @@ struct ForwardTile : ScoreTile {
   }
 
   BlockShape getBlock() const {
-    return {warps, getStage() + 2 * getStageBytes(), residentBlocks};
+    return {parts * warps, parts * (getStage() + 2 * getStageBytes()),
+            residentBlocks, parts};
   }
+
+private:
+  void fillSharedMemory(int64_t sharedBytes);
 };
 
 } // namespace sextant::codegen

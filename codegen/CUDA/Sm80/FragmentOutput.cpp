@@ -15,14 +15,20 @@ unsigned FragmentOutput::getFirst(unsigned value) const {
   return sums;
 }
 
+unsigned FragmentOutput::getRow(unsigned number) const {
+  unsigned value = 0;
+  while (number >= getFirst(value + 1))
+    ++value;
+  return rows[value].getRow(number - getFirst(value));
+}
+
 void FragmentOutput::scale(MutableArrayRef<Value> sums,
                            const FragmentSoftmax::Scaling &scaling) {
   using Values = KernelBuilder::Values;
   auto scaled = [&] {
     Values all(sums);
-    for (unsigned value = 0; value < rows.size(); ++value)
-      for (auto [number, sum] : llvm::enumerate(getSums(all, value)))
-        sum = kernel.mulF(sum, scaling.factors[rows[value].getRow(number)]);
+    for (auto [number, sum] : llvm::enumerate(all))
+      sum = kernel.mulF(sum, scaling.factors[getRow(number)]);
     return all;
   };
   SmallVector<Type> types(sums.size(), kernel.f32);

@@ -30,6 +30,8 @@ public:
   getSums(llvm::MutableArrayRef<mlir::Value> all, unsigned value) const {
     return all.slice(getFirst(value), getFirst(value + 1) - getFirst(value));
   }
+  /// Which of the thread's rows a sum is of.
+  unsigned getRow(unsigned number) const;
   /// Multiplies each row of the thread with its factor where that is needed.
   void scale(llvm::MutableArrayRef<mlir::Value> sums,
              const FragmentSoftmax::Scaling &scaling);

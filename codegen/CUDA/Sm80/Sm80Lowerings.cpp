@@ -106,9 +106,17 @@ std::string sm80::findBackwardObstacle(const Lowering &lowering) {
   return "";
 }
 
-/// Items that fill a GPU: as many blocks as its multiprocessors run at a time,
-/// or more. Those of few queries are small, and wait for memory.
-static constexpr int64_t enoughItems = 256, enoughItemsOfFew = 768;
+/// Items that fill a GPU of so many multiprocessors or a few more: as many
+/// blocks as they run at a time, two of many queries.
+static constexpr int64_t multiprocessors = 128,
+                         enoughItems = 2 * multiprocessors;
+
+/// The same of few queries, whose blocks fill the shared memory.
+static int64_t countEnoughOfFew(const Lowering &lowering,
+                                const ForwardTile &tile) {
+  int64_t bytes = lowering.target.near.blockBytes;
+  return multiprocessors * tile.getBlock().countBlocksOfMemory(bytes);
+}
 
 /// Whether a call may have so few queries that rows of a product are left.
 static bool mayBeFew(pos::AttentionOp op) {
@@ -170,7 +178,8 @@ ForwardLaunches::ForwardLaunches(const Lowering &lowering,
   RowHeads rows = countRowHeads(lowering, tile);
   Value areMany = sizes.create<arith::SubIOp>(sizes.constant(1), rows.areFew);
   add("forward_fragments", many.tile, heads, enoughItems, areMany);
-  add("forward_fragments_of_few", tile, rows, enoughItemsOfFew, rows.areFew);
+  add("forward_fragments_of_few", tile, rows, countEnoughOfFew(lowering, tile),
+      rows.areFew);
 }
 
 Value ForwardLaunches::countSplits() const {

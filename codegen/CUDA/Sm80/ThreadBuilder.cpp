@@ -17,8 +17,11 @@ ThreadBuilder::ThreadBuilder(KernelBuilder &kernel, ModuleOp kernels,
                              const BlockShape &shape, FloatType element)
     : ThreadArithmetic(kernel), element(element),
       sharedPointer(
-          LLVM::LLVMPointerType::get(builder.getContext(), sharedMemorySpace)) {
+          LLVM::LLVMPointerType::get(builder.getContext(), sharedMemorySpace)),
+      parts(shape.parts), bytesOfPart(shape.sharedBytes / shape.parts) {
   assert(element.getWidth() == 16 && "tensor cores multiply f16 and bf16");
+  assert((parts == 1 || parts == shape.warps) &&
+         "one barrier is for all warps of a block: a part is one warp");
   auto function = cast<LLVM::LLVMFuncOp>(
       builder.getInsertionBlock()->getParent()->getParentOp());
   setBlockShape(function, shape);
@@ -26,6 +29,12 @@ ThreadBuilder::ThreadBuilder(KernelBuilder &kernel, ModuleOp kernels,
   thread = call("llvm.nvvm.read.ptx.sreg.tid.x", kernel.i32, {});
   lane = rem(thread, warpLanes);
   warp = div(thread, warpLanes);
+  part = constant(0);
+  if (parts == 1)
+    return;
+  std::swap(part, warp);
+  thread = lane;
+  shared = getSharedOf(part, constant(0));
 }
 
 Value ThreadBuilder::call(StringRef intrinsic, Type result,
@@ -57,6 +66,10 @@ Values ThreadBuilder::callForWords(StringRef intrinsic, Type word,
 //===----------------------------------------------------------------------===//
 
 Value ThreadBuilder::getShared(Value bytes) { return advance(shared, bytes); }
+
+Value ThreadBuilder::getSharedOf(Value further, Value bytes) {
+  return advance(advance(shared, mul(further, bytesOfPart)), bytes);
+}
 
 Value ThreadBuilder::advance(Value address, Value bytes) {
   return LLVM::GEPOp::create(builder, loc, sharedPointer, builder.getI8Type(),
@@ -142,6 +155,12 @@ void ThreadBuilder::waitForCopies(int64_t groups) {
 //===----------------------------------------------------------------------===//
 
 void ThreadBuilder::synchronizeBlock() {
+  if (parts > 1)
+    return synchronizeWarp();
+  synchronizeParts();
+}
+
+void ThreadBuilder::synchronizeParts() {
   call("llvm.nvvm.barrier.cta.sync.aligned.all", constant(0));
 }
 

@@ -27,12 +27,17 @@ public:
   const mlir::FloatType element;
 
   /// Of the thread in its block, of the thread in its warp, and of its warp.
+  /// Where a block has parts, all that is said of the block is said of a part.
   mlir::Value thread, lane, warp;
+  /// Of the part that the thread is of.
+  mlir::Value part;
 
   //===--- Shared memory -------------------------------------------------===//
 
   /// The address so many bytes behind the start, or behind an address.
   mlir::Value getShared(mlir::Value bytes);
+  /// The same of a part that is so many further (i32).
+  mlir::Value getSharedOf(mlir::Value further, mlir::Value bytes);
   mlir::Value advance(mlir::Value address, int64_t bytes);
   mlir::Value advance(mlir::Value address, mlir::Value bytes);
   mlir::Value loadShared(mlir::Type type, mlir::Value address);
@@ -57,6 +62,8 @@ public:
 
   /// What threads of the block stored before all others load behind it.
   void synchronizeBlock();
+  /// What threads of all parts stored before all others load behind it.
+  void synchronizeParts();
   /// What threads of the warp stored before all others load behind it.
   void synchronizeWarp();
   /// The value of the lane whose number differs in the bits of `mask`.
@@ -91,7 +98,8 @@ private:
                       mlir::ValueRange arguments);
 
   mlir::Type sharedPointer;
-  mlir::Value shared; ///< the start
+  mlir::Value shared;         ///< the start
+  int64_t parts, bytesOfPart; ///< of the block
 };
 
 } // namespace sextant::codegen
