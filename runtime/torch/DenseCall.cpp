@@ -1,16 +1,12 @@
 //===- DenseCall.cpp - Calls ATen operators -------------------------------===//
 //
-// A call's arguments are matched with the operator's schema once, at load; at
-// run time they are turned into the words that LibTorch's dispatcher takes.
+// A call's arguments are matched with the operator's schema once, at load.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/torch/DenseCall.h"
-#include <torch/csrc/stable/c/shim.h>
-#include <torch/csrc/stable/library.h>
 
 using namespace sextant::runtime;
-namespace stable = torch::stable::detail;
 using StableTensor = torch::stable::Tensor;
 
 namespace {
@@ -252,81 +248,6 @@ static CallArgument evaluate(const DenseArgument &argument,
   return result;
 }
 
-static StableIValue makeBools(const std::vector<int64_t> &numbers) {
-  auto flags = std::make_unique<bool[]>(numbers.size());
-  std::copy(numbers.begin(), numbers.end(), flags.get());
-  return stable::from(
-      torch::headeronly::HeaderOnlyArrayRef<bool>(flags.get(), numbers.size()));
-}
-
-/// One word of the dispatcher's stack, without regard to optionality.
-static StableIValue makeWord(SchemaType type, const CallArgument &argument) {
-  switch (type) {
-  case SchemaType::Tensor:
-    return stable::from(argument.tensors[0]);
-  case SchemaType::Tensors:
-    return stable::from(argument.tensors);
-  case SchemaType::Int:
-    return stable::from(argument.number);
-  case SchemaType::Ints:
-    return stable::from(argument.numbers);
-  case SchemaType::Bools:
-    return makeBools(argument.numbers);
-  case SchemaType::Float:
-    return stable::from(argument.real);
-  case SchemaType::Bool:
-    return stable::from(argument.number != 0);
-  case SchemaType::String:
-    return stable::from(std::string(argument.text));
-  case SchemaType::DType:
-    return stable::from(getTorchDType(static_cast<DType>(argument.number)));
-  case SchemaType::MemoryFormat:
-    return stable::from(aoti_torch_memory_format_contiguous_format());
-  case SchemaType::Scalar:
-  case SchemaType::Generator:
-  case SchemaType::Device:
-  case SchemaType::Other:
-    break;
-  }
-  throw std::runtime_error("an argument that the dispatcher does not take");
-}
-
-static StableIValue makeWord(TorchPlace place) {
-  using torch::headeronly::DeviceType;
-  auto type = stable::to<DeviceType>(stable::from(place.type));
-  return stable::from(torch::stable::Device(type, place.index));
-}
-
-/// An optional argument is a pointer to its word, which the callee deletes.
-static StableIValue makeWord(const SchemaArgument &expected,
-                             const CallArgument &argument, TorchPlace place) {
-  if (!expected.optional)
-    return makeWord(expected.type, argument);
-  if (expected.type == SchemaType::Device)
-    return stable::from(new StableIValue(makeWord(place)));
-  if (argument.kind == ArgumentKind::None)
-    return stable::from(std::nullopt);
-  return stable::from(new StableIValue(makeWord(expected.type, argument)));
-}
-
-std::vector<StableTensor> sextant::runtime::callOperator(
-    const Schema &schema, const CallArguments &arguments, TorchPlace place) {
-  std::vector<StableIValue> stack;
-  stack.reserve(std::max(arguments.size(), schema.results) + 1);
-  for (size_t i = 0; i < arguments.size(); ++i)
-    stack.push_back(makeWord(schema.arguments[i], arguments[i], place));
-  stack.resize(std::max({stack.size(), schema.results, size_t(1)}));
-  checkTorch(torch_call_dispatcher(schema.name.c_str(), schema.overload.c_str(),
-                                   stack.data(), TORCH_ABI_VERSION),
-             schema.name.c_str());
-  if (schema.givesList)
-    return stable::to<std::vector<StableTensor>>(stack[0]);
-  std::vector<StableTensor> results;
-  for (size_t i = 0; i < schema.results; ++i)
-    results.push_back(stable::to<StableTensor>(stack[i]));
-  return results;
-}
-
 /// Operators that change several lists of tensors (fused optimizers) go through
 /// the memory of each place of the lists with one index: ATen does not look at
 /// shapes and strides there.
@@ -368,14 +289,6 @@ static Status checkLists(const Schema &schema, const Dense &call,
   return {};
 }
 
-static StableTensor callByName(const char *name, CallArguments arguments,
-                               TorchPlace place) {
-  Result<Schema> schema = findSchema(name);
-  if (!schema)
-    throw std::runtime_error(schema.error().message());
-  return callOperator(*schema, arguments, place).at(0);
-}
-
 /// The argument that a call writes to beside its operands (`out`) if it is not
 /// contiguous, else null.
 static CallArgument *findStridedOut(const Schema &schema,
@@ -395,12 +308,11 @@ callWithOut(const Schema &schema, CallArguments &arguments, TorchPlace place) {
   CallArgument *out = findStridedOut(schema, arguments);
   if (!out)
     return callOperator(schema, arguments, place);
-  CallArgument format, blocking, strided = *out;
-  format.kind = ArgumentKind::DType; // of which contiguous is all there is
-  blocking.kind = ArgumentKind::Bool;
-  out->tensors = {callByName("aten::contiguous", {strided, format}, place)};
+  CallArgument strided = *out;
+  out->tensors = callByName("aten::contiguous", {strided}, place);
   std::vector<StableTensor> results = callOperator(schema, arguments, place);
-  callByName("aten::copy_", {strided, *out, blocking}, place);
+  callByName("aten::copy_",
+             {strided, *out, CallArgument::of(ArgumentKind::Bool, 0)}, place);
   return results;
 }
 

@@ -9,22 +9,9 @@
 #define SEXTANT_RUNTIME_TORCH_DENSECALL_H
 
 #include "runtime/Device.h"
-#include "runtime/torch/Schema.h"
-#include "runtime/torch/TorchTensor.h"
+#include "runtime/torch/OperatorCall.h"
 
 namespace sextant::runtime {
-
-/// One argument of a call, as C++ has it, in the order of the schema.
-struct CallArgument {
-  ArgumentKind kind = ArgumentKind::None;
-  int64_t number = 0; ///< Int, Bool, DType
-  double real = 0.0;  ///< Float
-  std::string_view text;
-  std::vector<int64_t> numbers;               ///< Ints
-  std::vector<torch::stable::Tensor> tensors; ///< Tensor, Tensors
-};
-
-using CallArguments = std::vector<CallArgument>;
 
 /// What is called instead of an operator, for a program that runs at `place`:
 /// there lies what it gives.
@@ -55,12 +42,6 @@ ProductLibrary chooseProductLibrary();
 
 /// The word of SEXTANT_PRODUCTS that stands for what is chosen.
 std::string_view nameProductLibrary();
-
-/// Calls through the dispatcher. What the operator makes of nothing lies at
-/// `place`. Throws what LibTorch throws.
-std::vector<torch::stable::Tensor> callOperator(const Schema &schema,
-                                                const CallArguments &arguments,
-                                                TorchPlace place);
 
 /// The operations `resolve` and `call` of the LibTorch devices; the latter for
 /// that of a place.

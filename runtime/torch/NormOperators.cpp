@@ -189,16 +189,14 @@ static std::optional<RowSums> viewRows(const CallArguments &arguments) {
 
 static Results layerNormBackward(const CallArguments &arguments,
                                  TorchPlace place) {
-  Result<Schema> schema = findSchema("aten::native_layer_norm_backward");
-  if (!schema)
-    throw std::runtime_error(schema.error().message());
+  constexpr const char *name = "aten::native_layer_norm_backward";
   std::optional<RowSums> rows = viewRows(arguments);
   if (!rows)
-    return callOperator(*schema, arguments, place);
+    return callByName(name, arguments, place);
   // That of the input is the operator's: a row of it sees no other.
   CallArguments ofInput = arguments;
   ofInput.back().numbers = {1, 0, 0};
-  Results results = callOperator(*schema, ofInput, place);
+  Results results = callByName(name, ofInput, place);
   results.resize(1);
   for (StableTensor &sum : sumRows(*rows, rows->gradient.dtype))
     results.push_back(std::move(sum));

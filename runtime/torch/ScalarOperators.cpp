@@ -48,42 +48,6 @@ static StableTensor makeScalar(const StableTensor &like,
 }
 
 //===----------------------------------------------------------------------===//
-// Calls of other operators
-//===----------------------------------------------------------------------===//
-
-static CallArgument makeTensor(StableTensor tensor) {
-  CallArgument argument;
-  argument.kind = ArgumentKind::Tensor;
-  argument.tensors = {std::move(tensor)};
-  return argument;
-}
-
-static CallArgument makeTensors(Results tensors) {
-  CallArgument argument;
-  argument.kind = ArgumentKind::Tensors;
-  argument.tensors = std::move(tensors);
-  return argument;
-}
-
-/// An integer, a bool or a dtype.
-static CallArgument makeNumber(ArgumentKind kind, int64_t number) {
-  CallArgument argument;
-  argument.kind = kind;
-  argument.number = number;
-  return argument;
-}
-
-/// Calls `op` (of the table of schemas, without Scalars) with the arguments at
-/// the front of its schema and none for the others.
-static Results call(const char *op, CallArguments arguments, TorchPlace place) {
-  Result<Schema> schema = findSchema(op);
-  if (!schema)
-    throw std::runtime_error(schema.error().message());
-  arguments.resize(schema->arguments.size());
-  return callOperator(*schema, arguments, place);
-}
-
-//===----------------------------------------------------------------------===//
 // Sums
 //===----------------------------------------------------------------------===//
 
@@ -110,19 +74,21 @@ static StableTensor subtractIntegers(const StableTensor &self,
     throw std::runtime_error("integers on " + place.describe() + " and on " +
                              getPlace(other).describe() + " are not added");
   StableTensor right =
-      factor > 0.0 ? call("aten::neg", {makeTensor(other)}, place)[0] : other;
-  Results both =
-      call("aten::broadcast_tensors", {makeTensors({self, right})}, place);
-  StableTensor stack =
-      call("aten::stack", {makeTensors(both), makeNumber(ArgumentKind::Int, 0)},
-           place)[0];
-  CallArgument dims;
-  dims.kind = ArgumentKind::Ints;
-  dims.numbers = {0};
-  return call("aten::sum.dim_IntList",
-              {makeTensor(stack), dims, makeNumber(ArgumentKind::Bool, 0),
-               makeNumber(ArgumentKind::DType, static_cast<int64_t>(dtype))},
-              place)[0];
+      factor > 0.0
+          ? callByName("aten::neg", {CallArgument::of(other)}, place)[0]
+          : other;
+  Results both = callByName("aten::broadcast_tensors",
+                            {CallArgument::ofList({self, right})}, place);
+  StableTensor stack = callByName(
+      "aten::stack",
+      {CallArgument::ofList(both), CallArgument::of(ArgumentKind::Int, 0)},
+      place)[0];
+  return callByName(
+      "aten::sum.dim_IntList",
+      {CallArgument::of(stack), CallArgument::ofList(std::vector<int64_t>{0}),
+       CallArgument::of(ArgumentKind::Bool, 0),
+       CallArgument::of(ArgumentKind::DType, static_cast<int64_t>(dtype))},
+      place)[0];
 }
 
 static StableTensor subtract(const StableTensor &self,
@@ -172,9 +138,10 @@ static Results sub(const CallArguments &arguments, TorchPlace) {
 template <const char *op>
 static Results withTensor(const CallArguments &arguments, TorchPlace place) {
   const StableTensor &self = arguments[0].tensors[0];
-  return call(op,
-              {makeTensor(self), makeTensor(makeScalar(self, arguments[1]))},
-              place);
+  return callByName(op,
+                    {CallArgument::of(self),
+                     CallArgument::of(makeScalar(self, arguments[1]))},
+                    place);
 }
 
 static Results fill(const CallArguments &arguments, TorchPlace) {
@@ -208,11 +175,11 @@ static Results arange(const CallArguments &arguments, TorchPlace place) {
     throw std::runtime_error("the numbers from 0 on cannot be " +
                              std::to_string(count));
   int32_t real = getTorchDType(DType::F64);
-  return call(
+  return callByName(
       "aten::linspace.Tensor_Tensor",
-      {makeTensor(makeFull({}, 0.0, real, {})),
-       makeTensor(makeFull({}, static_cast<double>(count - 1), real, {})),
-       makeNumber(ArgumentKind::Int, count), arguments[1]},
+      {CallArgument::of(makeFull({}, 0.0, real, {})),
+       CallArgument::of(makeFull({}, static_cast<double>(count - 1), real, {})),
+       CallArgument::of(ArgumentKind::Int, count), arguments[1]},
       place);
 }
 
