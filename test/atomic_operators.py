@@ -4,8 +4,10 @@ differ in bits from call to call.
 From the list of `torch.use_deterministic_algorithms`, in the names of the dispatcher without
 overloads, with what is made of them (gradients, forms that write to an operand). Operators of
 that list which are the same in every call as programs call them: `nll_loss` of one label for a
-row (that of images is not), `bmm` of dense matrices, and `cumsum` of integers. The gradient of
-an embedding is none of them: few indices are added in the order of warps, many are sorted.
+row (that of images is not), `bmm` of dense matrices, and `cumsum` of integers. The list there
+lacks the gradient of an embedding, which sorts more than 3072 indices, and adds what pieces of
+them give to one row by atomic instructions. `_index_put_impl_` is none of them where it adds,
+which is all that it is called for: it sorts, and one warp adds up a row.
 """
 
 ATOMIC = {
@@ -17,6 +19,7 @@ ATOMIC = {
     "avg_pool3d_backward",
     "bincount",
     "cumsum",
+    "embedding_dense_backward",
     "fractional_max_pool2d_backward",
     "fractional_max_pool3d_backward",
     "gather_backward",

@@ -1,9 +1,9 @@
 //===- GradientOfTaken.cpp - The gradient of elements that were taken -----===//
 //
 // ATen's operator for it adds by atomic instructions on a GPU, in any order,
-// and two runs of a program would differ in bits. The gradient of an embedding
-// adds in one order: few rows in that of warps, many sorted by their index. It
-// takes rows alone, so other tensors become such, mostly by views.
+// and two runs of a program would differ in bits. That of an embedding, for
+// which the runtime calls another one there (EmbeddingOperators.cpp), has one
+// order. It takes rows alone, so other tensors become such, mostly by views.
 //
 //===----------------------------------------------------------------------===//
 

@@ -61,6 +61,7 @@ static const char *getName(SchemaType type) {
   case SchemaType::Tensor:
     return "a tensor";
   case SchemaType::Tensors:
+  case SchemaType::OptionalTensors:
     return "a list of tensors";
   case SchemaType::Int:
     return "an integer";
@@ -100,6 +101,7 @@ static bool accepts(const SchemaArgument &expected, ArgumentKind kind) {
   case SchemaType::Tensor:
     return kind == ArgumentKind::Tensor;
   case SchemaType::Tensors:
+  case SchemaType::OptionalTensors:
     return kind == ArgumentKind::Tensors;
   case SchemaType::Int:
     return integer;
@@ -165,7 +167,7 @@ static Result<DenseArgument> makeDefault(const SchemaArgument &argument) {
 }
 
 Result<std::unique_ptr<ResolvedOperator>>
-sextant::runtime::resolveDense(void *, const Dense &call) try {
+sextant::runtime::resolveDense(const Dense &call, StandIn standIn) try {
   auto resolved = std::make_unique<TorchOperator>();
   Result<Schema> schema = findSchema(call.op);
   if (!schema)
@@ -189,7 +191,7 @@ sextant::runtime::resolveDense(void *, const Dense &call) try {
       call.outputs.size() > resolved->schema.results)
     return makeError("it gives ", resolved->schema.results,
                      " results, the program wants ", call.outputs.size());
-  resolved->standIn = findScalarOperator(call.op);
+  resolved->standIn = standIn ? standIn : findScalarOperator(call.op);
   if (resolved->schema.takes(SchemaType::Scalar) && !resolved->standIn)
     return makeError("operators that take a Scalar are those of "
                      "runtime/torch/ScalarOperators.cpp");

@@ -32,6 +32,10 @@ StandIn findNormOperator(std::string_view op);
 /// by the operator (ProductOperators.cpp).
 StandIn findProductOperator(std::string_view op);
 
+/// On a GPU, for an operator that adds there in the order in which threads come
+/// (EmbeddingOperators.cpp).
+StandIn findGpuOperator(std::string_view op);
+
 /// What multiplies matrices of f32. `Both`: oneDNN where the first operand lies
 /// row by row, BLAS the gradients of weights, whose first operand does not.
 enum class ProductLibrary { Blas, OneDnn, Both };
@@ -43,10 +47,11 @@ ProductLibrary chooseProductLibrary();
 /// The word of SEXTANT_PRODUCTS that stands for what is chosen.
 std::string_view nameProductLibrary();
 
-/// The operations `resolve` and `call` of the LibTorch devices; the latter for
-/// that of a place.
-Result<std::unique_ptr<ResolvedOperator>> resolveDense(void *state,
-                                                       const Dense &call);
+/// The operations `resolve` and `call` of the LibTorch devices. `standIn`: what
+/// the device calls instead where others call the operator. `place`: that of
+/// the device.
+Result<std::unique_ptr<ResolvedOperator>>
+resolveDense(const Dense &call, StandIn standIn = nullptr);
 Result<std::vector<Tensor>>
 callDense(TorchPlace place, const ResolvedOperator &resolved, const Dense &call,
           std::span<const Tensor> tensors, std::span<const int64_t> integers);

@@ -54,6 +54,9 @@ static StableIValue makeWord(SchemaType type, const CallArgument &argument) {
     return stable::from(argument.tensors[0]);
   case SchemaType::Tensors:
     return stable::from(argument.tensors);
+  case SchemaType::OptionalTensors:
+    return stable::from(std::vector<std::optional<StableTensor>>(
+        argument.tensors.begin(), argument.tensors.end()));
   case SchemaType::Int:
     return stable::from(argument.number);
   case SchemaType::Ints:

@@ -60,6 +60,7 @@ static Result<SchemaType> parseType(std::string_view name) {
   static constexpr std::pair<std::string_view, SchemaType> types[] = {
       {"Tensor", SchemaType::Tensor},
       {"Tensor[]", SchemaType::Tensors},
+      {"Tensor?[]", SchemaType::OptionalTensors},
       {"int", SchemaType::Int},
       {"SymInt", SchemaType::Int},
       {"int[]", SchemaType::Ints},

@@ -19,6 +19,7 @@ namespace sextant::runtime {
 enum class SchemaType {
   Tensor,
   Tensors,
+  OptionalTensors, ///< a list, of which calls leave none out
   Int,
   Ints,
   Float,

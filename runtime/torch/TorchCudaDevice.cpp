@@ -51,6 +51,11 @@ static Result<Tensor> allocate(void *state, DType dtype,
   return allocateInTorch(dtype, sizes, getTorchPlace(state));
 }
 
+Result<std::unique_ptr<ResolvedOperator>>
+sextant::runtime::resolveOnGpu(void *, const Dense &call) {
+  return resolveDense(call, findGpuOperator(call.op));
+}
+
 static Result<std::vector<Tensor>>
 call(void *state, const ResolvedOperator &resolved, const Dense &call,
      std::span<const Tensor> tensors, std::span<const int64_t> integers) {
@@ -69,7 +74,7 @@ static Result<std::unique_ptr<CudaDevice>> makeDevice(int index) {
     return gpu.error();
   auto made = std::make_unique<CudaDevice>(
       std::move(*gpu), cuda::CudaResources{allocate, getStream});
-  made->device.resolve = resolveDense;
+  made->device.resolve = resolveOnGpu;
   made->device.call = call;
   return made;
 }

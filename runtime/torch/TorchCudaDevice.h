@@ -13,6 +13,10 @@
 
 namespace sextant::runtime {
 
+/// The operation `resolve` of the device.
+Result<std::unique_ptr<ResolvedOperator>> resolveOnGpu(void *state,
+                                                       const Dense &call);
+
 /// The device of an index of LibTorch, made when it is asked for first; it
 /// lives as long as the process.
 Result<const Device *> getTorchCudaDevice(int index);

@@ -70,7 +70,7 @@ call(void *, const ResolvedOperator &resolved, const Dense &call,
 const Device &sextant::runtime::getTorchDevice() {
   static const Device device = [] {
     Device host = makeHostDevice("LibTorch", allocate, launch);
-    host.resolve = resolveDense;
+    host.resolve = [](void *, const Dense &call) { return resolveDense(call); };
     host.call = call;
     return host;
   }();

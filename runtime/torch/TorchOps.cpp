@@ -234,11 +234,13 @@ static StableTensor changed(int64_t handle, Text function, StableTensor like) {
   return makeVector(DType::I64, numbers.size(), numbers.data());
 }
 
-static StableTensor operators() {
+/// Those that a program may call, or those of them that a GPU calls then.
+static StableTensor operators(bool onGpu) {
   JsonWriter json;
   json.beginArray();
   for (const std::string &text : getSchemaTexts())
-    json.value(std::string_view(text));
+    if (!onGpu || !findGpuOperator(text.substr(0, text.find('('))))
+      json.value(std::string_view(text));
   return makeText(json.endArray().text());
 }
 
@@ -296,7 +298,7 @@ STABLE_TORCH_LIBRARY(sextant, library) {
               "(Tensor[], Tensor)");
   library.def("manifest(int handle) -> Tensor");
   library.def("changed(int handle, str function, Tensor like) -> Tensor");
-  library.def("operators() -> Tensor");
+  library.def("operators(bool on_gpu=False) -> Tensor");
   library.def("products() -> Tensor");
   library.def("initialize(int handle, str name, int seed) -> Tensor");
   library.def("sample(str distribution, float first, float second, "

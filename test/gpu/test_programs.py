@@ -65,15 +65,16 @@ def has_sizes_of_data(name):
 
 @pytest.mark.parametrize("name", gpt_programs.PROGRAMS)
 def test_what_steps_call(name):
-    """On a GPU it gives the same bits in each run, and waits only where that is known. Operators
-    that others are made of, too, which no list of what programs call shows."""
-    backend.operators()
+    """On a GPU it gives the same bits in each run, or another one is called in its place, and waits
+    only where that is known. Operators that others are made of, too, which no list of what programs
+    call shows."""
+    there = {text.split("(")[0] for text in json.loads(bytes(backend.operators().operators(True).tolist()))}
     steps = programs.Steps(gpt_programs.make_program(name, HOST, HOST), HOST, "cpu", 0)
     with torch.autograd.profiler.profile() as profile:
         steps.program.step(steps.start, steps.batches[0])
     called = {event.name for event in profile.function_events}
     assert {"aten::embedding_dense_backward", "aten::addmm"} < called
-    assert atomic(called) == []
+    assert set(atomic(called)) == {"aten::embedding_dense_backward"} - there
     waiting = gpt_programs.WAITING.get(name)
     assert {n for n in called if has_sizes_of_data(n)} == ({waiting} if waiting else set())
     steps.close()

@@ -15,6 +15,16 @@ class Mallinfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in FIELDS.split()]
 
 
+# A list of them, whose words LibTorch deletes.
+OPTIONAL_TENSORS = """
+func.func @f(%w: tensor<?x2xf32>, %i: tensor<?xi64>, %x: tensor<?x2xf32>) {
+  exec.dense "aten::_index_put_impl_"(%w, %i, %x : tensor<?x2xf32>, tensor<?xi64>, tensor<?x2xf32>)
+    arguments [#exec.tensor<0>, #exec.tensors<[1]>, #exec.tensor<2>, true]
+  return
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def bytes_in_use():
     libc = ctypes.CDLL(None)
@@ -31,8 +41,10 @@ def bytes_in_use():
 
 
 @pytest.fixture(scope="module")
-def calls(load_artifact, scale, ops):
+def calls(load_artifact, load, scale, ops):
     program = load_artifact(scale)
+    dense = load(OPTIONAL_TENSORS)
+    table, rows, indices = torch.zeros(5, 2), torch.ones(3, 2), torch.tensor([0, 4, 0])
     image = torch.frombuffer(bytearray(scale), dtype=torch.uint8)
     inputs = [torch.ones(2, 3), torch.ones(3)]
 
@@ -45,6 +57,7 @@ def calls(load_artifact, scale, ops):
 
     return {
         "run": lambda: ops.run(program.handle, "double", inputs),
+        "dense": lambda: dense("f", table, indices, rows),
         "fail": fail,
         "profile": lambda: ops.profile(program.handle, "double", inputs),
         "manifest": lambda: ops.manifest(program.handle),
@@ -58,7 +71,7 @@ def calls(load_artifact, scale, ops):
 
 @pytest.mark.parametrize(
     "name",
-    ["run", "fail", "profile", "manifest", "changed", "operators", "initialize", "sample", "load"],
+    ["run", "dense", "fail", "profile", "manifest", "changed", "operators", "initialize", "sample", "load"],
 )
 def test_no_bytes_are_lost(calls, bytes_in_use, name):
     call, count = calls[name], 400

@@ -34,7 +34,9 @@ def Nn_EmbeddingBackwardOp : Nn_AtenOp<"embedding_backward",
   let summary = "Gradient of a table whose rows were taken";
   let description = [{
     gradient [..., C], indices [...]; the result has the shape of weight [V, C],
-    whose values are not read. Rows that were taken several times add up.
+    whose values are not read. Rows that were taken several times add up, in the
+    same order in each run: on a GPU, where ATen's operator has none, the runtime
+    calls another one (`runtime/torch/EmbeddingOperators.cpp`).
 
     ```mlir
     %dw = nn.embedding_backward %dx, %tokens, %w

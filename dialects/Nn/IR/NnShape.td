@@ -263,9 +263,9 @@ def Nn_IndexSelectBackwardOp : Nn_Op<"index_select_backward",
     that were taken several times add up.
 
     Stands for `aten::embedding_dense_backward` of rows, which are made of
-    another dimension, or of several, by a transposition and by views. ATen's own
-    operator adds in any order on a GPU (`aten::index_add_`), so that two runs
-    would differ in bits.
+    another dimension, or of several, by a transposition and by views: like
+    `nn.embedding_backward` it gives the same bits in each run, on a GPU, too,
+    where ATen's own operator adds in any order (`aten::index_add_`).
 
     ```mlir
     %dx = nn.index_select_backward %dy, %x, %i dim 1

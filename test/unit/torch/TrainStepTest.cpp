@@ -203,7 +203,8 @@ TEST(TrainStep, OnADeviceWithMemoryOfItsOwn) {
   EXPECT_GE(changed, 21u);
 }
 
-/// A stub of a GPU on LibTorch's memory, with its operators.
+/// A stub of a GPU on LibTorch's memory, with the operators that are called on
+/// a GPU, on the host.
 static std::unique_ptr<cuda::CudaDevice> makeGpu() {
   auto allocate = [](void *, DType dtype, std::span<const int64_t> sizes) {
     const Device &torch = getTorchDevice();
@@ -213,7 +214,7 @@ static std::unique_ptr<cuda::CudaDevice> makeGpu() {
   auto gpu = std::make_unique<cuda::CudaDevice>(
       *cuda::Gpu::open(test::openStub(), 0),
       cuda::CudaResources{allocate, getStream});
-  gpu->device.resolve = getTorchDevice().resolve;
+  gpu->device.resolve = resolveOnGpu;
   gpu->device.call = getTorchDevice().call;
   return gpu;
 }
