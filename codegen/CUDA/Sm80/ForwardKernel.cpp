@@ -154,7 +154,7 @@ void FragmentForward::emit(Index batch, Index block, Index number,
   heads.enter(block);
   enterHeads(batch, firstQuery);
   // Nobody reads the rows of the item before any more, or what parts had of it.
-  thread.synchronizeParts();
+  thread.synchronizeBlock(/*ofAllParts=*/true);
   Index count =
       kernel.min(tile.countRows(),
                  kernel.sub(arguments.getSize(launch.sites.query, 2), first));

@@ -29,16 +29,12 @@ Value FragmentSums::getWord(Value own, int64_t word) {
   return thread.advance(address, tile.getSums() + wordBytes * word);
 }
 
-void FragmentSums::addTo(Value address, Value addend) {
-  kernel.store(kernel.addF(kernel.loadF32(address), addend), address);
-}
-
-/// By an atomic, for which nobody waits, unless loads of dQ are waited for
-/// anyway: those leave no registers.
-void FragmentSums::addToChunk(Value address, Value addend) {
-  if (tile.keepsQuerySums)
+/// `mayBeAtomic`: so that nobody waits for it; but where loads of dQ are waited
+/// for anyway, those leave no registers.
+void FragmentSums::addTo(Value address, Value addend, bool mayBeAtomic) {
+  if (mayBeAtomic && tile.keepsQuerySums)
     return thread.addAtomically(addend, address);
-  addTo(address, addend);
+  kernel.store(kernel.addF(kernel.loadF32(address), addend), address);
 }
 
 Value FragmentSums::sumLanes(Value value, int64_t apart, int64_t end) {
@@ -333,9 +329,10 @@ void FragmentSums::finishDiagonals(int64_t number, Value firstQuery) {
         addWarp(ofColumns, back);
     Value to = findSums(number, launch.getSums(*launch.sinks.offsets[number]),
                         kernel.fromI32(thread.sub(own, firstQuery)));
-    addToChunk(to, sum);
-    kernel.when(thread.less(own, thread.constant(tile.columns)),
-                [&] { addToChunk(kernel.advance(to, {rows}), further); });
+    addTo(to, sum, /*mayBeAtomic=*/true);
+    kernel.when(thread.less(own, thread.constant(tile.columns)), [&] {
+      addTo(kernel.advance(to, {rows}), further, /*mayBeAtomic=*/true);
+    });
   };
   if (rows == tile.countThreads())
     return addOffsets();
@@ -362,10 +359,10 @@ void FragmentSums::finishColumns(int64_t number, Value firstQuery) {
     if (tile.columnParts > 1)
       query = thread.add(query,
                          thread.mul(thread.div(thread.thread, ofWarp), ofWarp));
-    addToChunk(findSums(launch.sinks.offsets.size() + number,
-                        launch.getSums(*launch.sinks.queries[number]),
-                        kernel.fromI32(thread.add(query, firstQuery))),
-               sum);
+    addTo(findSums(launch.sinks.offsets.size() + number,
+                   launch.getSums(*launch.sinks.queries[number]),
+                   kernel.fromI32(thread.add(query, firstQuery))),
+          sum, /*mayBeAtomic=*/true);
   });
 }
 

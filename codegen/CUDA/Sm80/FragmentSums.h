@@ -79,8 +79,7 @@ private:
   mlir::Value sumLanes(mlir::Value value, int64_t apart, int64_t end);
   /// Address of a word of the block's sums, so many behind the thread's own.
   mlir::Value getWord(mlir::Value own, int64_t word);
-  void addTo(mlir::Value address, mlir::Value addend);
-  void addToChunk(mlir::Value address, mlir::Value addend);
+  void addTo(mlir::Value address, mlir::Value addend, bool mayBeAtomic = false);
   /// Where the sums begin that tiles add to, sinks of offsets before those of
   /// queries, waits in shared memory.
   mlir::Value getPlace(int64_t number);

@@ -13,7 +13,7 @@ using Values = KernelBuilder::Values;
 /// words.
 Value KeyParts::getWord(Value further, unsigned number) {
   return thread.advance(
-      thread.getSharedOf(further, thread.mul(thread.lane, wordBytes)),
+      thread.getShared(thread.mul(thread.lane, wordBytes), further),
       static_cast<int64_t>(number) * warpLanes * wordBytes);
 }
 
@@ -57,7 +57,7 @@ void KeyParts::join(SmallVector<Row> &rows, Values &sums,
   unsigned before = 2 * rows.size();
   for (int64_t half = parts / 2; half > 0; half /= 2) {
     // Nobody reads tiles, or what was given before, any more.
-    thread.synchronizeParts();
+    thread.synchronizeBlock(/*ofAllParts=*/true);
     Value isGiving = thread.less(thread.constant(half - 1), thread.part);
     kernel.when(isGiving, [&] {
       for (auto [number, row] : llvm::enumerate(rows)) {
@@ -68,7 +68,7 @@ void KeyParts::join(SmallVector<Row> &rows, Values &sums,
       for (auto [number, sum] : llvm::enumerate(sums))
         thread.storeShared(sum, getWord(none, before + number));
     });
-    thread.synchronizeParts();
+    thread.synchronizeBlock(/*ofAllParts=*/true);
     // A part that gave reads its own: nobody asks for what it makes of that.
     Value further = thread.select(isGiving, none, thread.constant(half));
     auto load = [&](unsigned number) {

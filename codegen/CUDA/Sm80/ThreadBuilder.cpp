@@ -34,7 +34,7 @@ ThreadBuilder::ThreadBuilder(KernelBuilder &kernel, ModuleOp kernels,
     return;
   std::swap(part, warp);
   thread = lane;
-  shared = getSharedOf(part, constant(0));
+  shared = getShared(constant(0), part);
 }
 
 Value ThreadBuilder::call(StringRef intrinsic, Type result,
@@ -65,10 +65,11 @@ Values ThreadBuilder::callForWords(StringRef intrinsic, Type word,
 // Shared memory
 //===----------------------------------------------------------------------===//
 
-Value ThreadBuilder::getShared(Value bytes) { return advance(shared, bytes); }
-
-Value ThreadBuilder::getSharedOf(Value further, Value bytes) {
-  return advance(advance(shared, mul(further, bytesOfPart)), bytes);
+Value ThreadBuilder::getShared(Value bytes, Value further) {
+  Value start = shared;
+  if (further)
+    start = advance(start, mul(further, bytesOfPart));
+  return advance(start, bytes);
 }
 
 Value ThreadBuilder::advance(Value address, Value bytes) {
@@ -154,13 +155,9 @@ void ThreadBuilder::waitForCopies(int64_t groups) {
 // Together
 //===----------------------------------------------------------------------===//
 
-void ThreadBuilder::synchronizeBlock() {
-  if (parts > 1)
+void ThreadBuilder::synchronizeBlock(bool ofAllParts) {
+  if (parts > 1 && !ofAllParts)
     return synchronizeWarp();
-  synchronizeParts();
-}
-
-void ThreadBuilder::synchronizeParts() {
   call("llvm.nvvm.barrier.cta.sync.aligned.all", constant(0));
 }
 

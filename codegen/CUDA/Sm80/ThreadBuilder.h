@@ -35,9 +35,8 @@ public:
   //===--- Shared memory -------------------------------------------------===//
 
   /// The address so many bytes behind the start, or behind an address.
-  mlir::Value getShared(mlir::Value bytes);
-  /// The same of a part that is so many further (i32).
-  mlir::Value getSharedOf(mlir::Value further, mlir::Value bytes);
+  /// `further` (i32, null: 0): of a part so many further.
+  mlir::Value getShared(mlir::Value bytes, mlir::Value further = {});
   mlir::Value advance(mlir::Value address, int64_t bytes);
   mlir::Value advance(mlir::Value address, mlir::Value bytes);
   mlir::Value loadShared(mlir::Type type, mlir::Value address);
@@ -60,10 +59,9 @@ public:
 
   //===--- Together ------------------------------------------------------===//
 
-  /// What threads of the block stored before all others load behind it.
-  void synchronizeBlock();
-  /// What threads of all parts stored before all others load behind it.
-  void synchronizeParts();
+  /// What threads of the block, or of all parts, stored before all others load
+  /// behind it.
+  void synchronizeBlock(bool ofAllParts = false);
   /// What threads of the warp stored before all others load behind it.
   void synchronizeWarp();
   /// The value of the lane whose number differs in the bits of `mask`.
