@@ -11,6 +11,8 @@ from sextant.training.samplers import samplers
 # Longer than a tile. An epsilon well above the rounding of gradients that are zero in exact
 # arithmetic, which AdamW would else make steps of.
 SHAPE = dict(batch=2, length=70, vocabulary=256)
+# Of a GPU more than 3072 tokens, whose gradients ATen adds up in another way than fewer.
+BATCH_OF_GPU = 45
 SMALL = dict(layers=2, width=64, heads=2, vocabulary=SHAPE["vocabulary"], adam_epsilon=1e-4)
 # Rows of embeddings and a table; turned rows and positions that a transformer reads, each apart
 # or what they share once.
@@ -46,9 +48,10 @@ def make_program(name: str, host: str, target: str) -> dict:
     """A model for the CPU and for the GPU, and what its encodings draw for each step."""
     uses = PROGRAMS[name]
     text = text_of(uses)
+    shape = SHAPE | ({"batch": BATCH_OF_GPU} if target.startswith("cuda:") else {})
     programs = {t: image_of(text, t) for t in (host, target)}
     asked = frozenset(sextant.compile(text, target=host).arguments("train_step"))
-    drawing = samplers(uses, {"query": SHAPE["length"], "batch": SHAPE["batch"]})
+    drawing = samplers(uses, {"query": shape["length"], "batch": shape["batch"]})
     given = [
         {n: t for s in drawing for n, t in s.draw(asked, seed=1, step=step).items()}
         for step in range(1, STEPS + 1)
@@ -56,7 +59,7 @@ def make_program(name: str, host: str, target: str) -> dict:
     return {
         "kind": "program",
         "host": host,
-        "shape": SHAPE,
+        "shape": shape,
         "programs": programs,
         "given": given,
         "waiting": WAITING.get(name),
