@@ -29,8 +29,16 @@ Value codegen::countSplits(const Lowering &lowering, const SplitShape &shape) {
                               sizes.constant(shape.queries));
   for (Value extent : {lowering.getDim(op.getQuery(), 0), shape.heads})
     items = sizes.mul(items, extent);
-  Value wanted =
-      sizes.ceilDiv(sizes.constant(shape.enoughItems), sizes.max(items, one));
+  auto sub = [&](Value a, Value b) {
+    return sizes.create<arith::SubIOp>(a, b);
+  };
+  Value enough = sizes.constant(shape.enoughItems);
+  // 1 where there are more items than enough, else 0.
+  Value areMore =
+      sizes.min(sizes.max(sub(items, enough), sizes.constant(0)), one);
+  Value turns = sizes.create<arith::AddIOp>(
+      one, sizes.mul(areMore, sizes.constant(shape.turns - 1)));
+  Value wanted = sizes.ceilDiv(sizes.mul(enough, turns), sizes.max(items, one));
   Value most = sizes.ceilDiv(lowering.getDim(op.getKey(), 2),
                              sizes.constant(leastTiles * shape.keys));
   return sizes.max(sizes.min(wanted, most), one);

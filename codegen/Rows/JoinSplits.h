@@ -30,6 +30,9 @@ struct SplitShape {
   int64_t queries, keys; ///< of an item, of a tile
   /// That fill a GPU: as many as its multiprocessors run at a time, or more.
   int64_t enoughItems;
+  /// How often items should fill it where there are more: what is left over
+  /// keeps a few multiprocessors busy, which take memory slower than all do.
+  int64_t turns = 1;
 };
 
 /// How many splits a `pos.attention` should have (index).

@@ -172,6 +172,17 @@ def test_few_queries(name, shape, dtype, seed):
     hold(case, seed, dtype=dtype)
 
 
+@pytest.mark.parametrize("batch, joins", [(2, True), (64, False), (65, True)])
+def test_heads_that_fill_a_gpu_need_no_splits(batch, joins, seed):
+    """128 blocks, of which each fills a multiprocessor, are enough; a few more would keep a
+    few multiprocessors busy for as long again, so that they have splits."""
+    case = Case("causal", batch=batch, heads=2, kv_heads=2, query=1, key=140, head_dim=64, value_dim=64)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    items = launches_of(case, inputs, "forward", "items")
+    assert items["attention_0_forward_fragments_of_few"]
+    assert (items["attention_0_forward_join"] > 0) == joins
+
+
 @pytest.mark.parametrize("key", [1, 33, 97, 300, 1000])
 def test_warps_that_see_no_key(key, seed):
     """Of few keys, and of a window, most warps of a block have none to see: what they sum up

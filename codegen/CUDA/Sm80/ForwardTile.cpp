@@ -61,15 +61,16 @@ ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
   warps = 0;
 }
 
-/// As many parts as a multiprocessor has room for, in as few blocks.
+/// Of one part a multiprocessor has room for the most. Large blocks have less
+/// to join in memory: they may leave up to a quarter of that room.
 void ForwardTile::fillSharedMemory(int64_t sharedBytes) {
-  int64_t best = 1, most = 0;
-  for (parts = 1; parts <= mostParts; parts *= 2) {
-    int64_t all = parts * getBlock().countBlocksOfMemory(sharedBytes);
-    if (all >= most)
-      std::tie(best, most) = {parts, all};
-  }
-  parts = best;
+  int64_t most = getBlock().countBlocksOfMemory(sharedBytes);
+  auto countParts = [&] {
+    return parts * getBlock().countBlocksOfMemory(sharedBytes);
+  };
+  parts = mostParts;
+  while (4 * countParts() < 3 * most)
+    parts /= 2;
 }
 
 int64_t ForwardTile::getValues(unsigned number) const {

@@ -143,6 +143,7 @@ private:
     ForwardTile tile;
     PackedHeads heads;
     int64_t enoughItems;
+    int64_t turns; ///< see SplitShape
     unsigned packs;
     std::optional<LaunchSwitch> launchSwitch;
   };
@@ -161,7 +162,13 @@ ForwardLaunches::ForwardLaunches(const Lowering &lowering,
   Sizes sizes{lowering};
   auto add = [&](StringRef suffix, const ForwardTile &tile,
                  const PackedHeads &heads, int64_t items, Value runs) {
-    Kernel kernel{suffix, tile, heads, items, operands.scalar(heads.perBlock),
+    // Blocks of several parts fill a multiprocessor, each.
+    Kernel kernel{suffix,
+                  tile,
+                  heads,
+                  items,
+                  /*turns=*/tile.parts > 1 ? 4 : 1,
+                  operands.scalar(heads.perBlock),
                   {}};
     if (runs)
       kernel.launchSwitch = {runs, operands.scalar(runs)};
@@ -188,7 +195,7 @@ Value ForwardLaunches::countSplits() const {
   for (const Kernel &kernel : kernels) {
     Value own = codegen::countSplits(
         lowering, {kernel.heads.blocks, kernel.tile.countRows(),
-                   kernel.tile.columns, kernel.enoughItems});
+                   kernel.tile.columns, kernel.enoughItems, kernel.turns});
     if (kernel.launchSwitch)
       own = sizes.mul(own, kernel.launchSwitch->runs);
     count = count ? sizes.create<arith::AddIOp>(count, own) : own;
