@@ -49,17 +49,16 @@ def fire_of_pairs(params, length, threshold=512.0):
     return (hidden @ w2.T + b2).permute(2, 0, 1)
 
 
-def bias_of_pairs(name, params, length):
+def bias_of_pairs(name, params, heads, length):
     """What is added to all scores, [heads, length, length]; None for none."""
     if name == "fire":
         return fire_of_pairs(params, length)
     bias = bias_of(name, params)
     if not bias:
         return None
-    values = next(iter(params.values()))
-    heads = values.shape[-1] if name == "t5_bias" else len(values)
-    index = torch.arange(length, device=values.device)
-    return bias(torch.arange(heads, device=values.device)[:, None, None], index[:, None], index)
+    device = next(iter(params.values())).device
+    index = torch.arange(length, device=device)
+    return bias(torch.arange(heads, device=device)[:, None, None], index[:, None], index)
 
 
 def adapted(params, scores, bias):
@@ -90,7 +89,7 @@ def eager(name, params, q, k, v):
         q, k = turned(q), turned(k)
     index = torch.arange(length, device=q.device)
     scores = (q @ k.transpose(2, 3)).float() / q.shape[3] ** 0.5
-    added = bias_of_pairs(name, params, length)
+    added = bias_of_pairs(name, params, q.shape[1], length)
     if added is not None:
         scores = adapted(params, scores, added[None]) if name == "dape" else scores + added
     if not name.startswith("plain"):
@@ -108,7 +107,7 @@ def flex(name, params, length, device, compiles=True):
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device=device)
 
     def attention(q, k, v):
-        added = None if bias else bias_of_pairs(name, params, length)
+        added = None if bias else bias_of_pairs(name, params, q.shape[1], length)
 
         def modify(score, b, head, i, j):
             return score + (bias(head, i, j) if bias else added[head, i, j])

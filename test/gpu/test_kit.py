@@ -391,3 +391,15 @@ def test_draws_are_the_same_everywhere():
     assert abs(torch.corrcoef(torch.stack([many[1:], many[:-1]]))[0, 1]) < 5 / 200_000**0.5
     others = [normal(1, "key", (200_000,)), normal(0, "value", (200_000,))]
     assert (torch.corrcoef(torch.stack([many, *others])) - torch.eye(3)).abs().max() < 5 / 200_000**0.5
+
+
+@pytest.mark.parametrize("name", ["rope", *peers.BIASES, "fire"])
+def test_formulas_of_peers(name):
+    """What times are compared with computes the same attention, of as many heads as there
+    are; the errors are of f32."""
+    uses = packer.WORKS[name].uses
+    shape = dict(batch=1, heads=3, kv_heads=3, query=40, key=40, before=uses[:1])
+    inputs = packer.make_inputs(packer.Case(uses[1], **shape), seed=1)
+    want = packer.Reference(list(uses)).forward(inputs)[0][0]
+    got = peers.eager(name, inputs.params, inputs.query, inputs.key, inputs.values[0])
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-5 * float(want.abs().max()))
