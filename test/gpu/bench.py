@@ -45,8 +45,9 @@ TRAINED = dict(batch=8, length=2048)
 # How far the loss and the norm of the gradients of a first step may be from the peer's: a few
 # roundings of what is multiplied.
 STEPS_APART = {"f32": 1e-3, "bf16": 3e-2}
-# Steps of a GPU that are timed together.
-QUEUED = 4
+# Steps of a GPU that are timed together, and from how many seconds on one is timed alone, and
+# three times at most.
+QUEUED, LONG = 4, 0.05
 # How many rows outputs are compared at: scores of all pairs of them stand in memory.
 COMPARED = 1024
 
@@ -76,19 +77,28 @@ class Ours:
 
 def seconds(step, device):
     """One step, warm. On a GPU a mean of some that are queued behind another, by its own
-    clock: what the host does for one step is hidden by the one before, as in a model."""
+    clock: what the host does for one step is hidden by the one before, as in a model. A long
+    one hides it alone."""
     if device == "cpu":
         start = time.perf_counter()
         step()
         return time.perf_counter() - start
+    once = seconds_queued(step, 1)
+    if once > LONG:
+        return once
     step()
+    return seconds_queued(step, QUEUED) / QUEUED
+
+
+def seconds_queued(step, count):
+    """Some steps of a GPU, until the last one ends."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
-    for _ in range(QUEUED):
+    for _ in range(count):
         step()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / (1e3 * QUEUED)
+    return start.elapsed_time(end) / 1e3
 
 
 class Work:
@@ -230,10 +240,12 @@ def race(label, timing, ours, other, rounds, device):
         other()
         ours()
     ratios, times = [], []
-    for _ in range(rounds):
+    while len(times) < rounds:
         own = seconds(ours, device)
         ratios.append(seconds(other, device) / own)
         times.append(own)
+        if device != "cpu" and ratios[-1] * own > LONG:
+            rounds = min(rounds, 3)
     row = dict(
         work=label,
         direction=timing.direction,

@@ -18,6 +18,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+import bench
 import check
 import gpt_programs
 import kit as packer
@@ -403,3 +404,37 @@ def test_formulas_of_peers(name):
     want = packer.Reference(list(uses)).forward(inputs)[0][0]
     got = peers.eager(name, inputs.params, inputs.query, inputs.key, inputs.values[0])
     torch.testing.assert_close(got, want, rtol=0, atol=1e-5 * float(want.abs().max()))
+
+
+class HostEvent:
+    """An event of a GPU, by the clock of the host."""
+
+    def __init__(self, enable_timing):
+        assert enable_timing
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return 1e3 * (end.at - self.at)
+
+
+def test_long_steps_are_timed_alone(monkeypatch):
+    """And seldom; short ones several times together, behind two that are not counted."""
+    monkeypatch.setattr(torch.cuda, "Event", HostEvent)
+    monkeypatch.setattr(bench, "LONG", 0.02)
+    calls = []
+
+    def step(kind, length):
+        calls.append(kind)
+        time.sleep(length)
+
+    timing = bench.Timing("eager", "forward")
+    row = bench.race("work", timing, lambda: step("ours", 0), lambda: step("other", 0.03), 7, "cuda")
+    assert row["peer"] == "eager" and row["ratio"] > 1
+    warm, measured = 2, 3
+    assert calls.count("other") == warm + measured
+    assert calls.count("ours") == warm + measured * (2 + bench.QUEUED)

@@ -30,8 +30,8 @@ def timings_of(name, dtype, length, device):
     found = []
     if narrow and name != "dape":
         found.append(Timing("plain", BOTH, GOALS_TO_PLAIN.get(length)))
-    if name in ("t5_bias", "kerple_log", "dape"):
-        found.append(Timing("eager", BOTH))
     if name in ("t5_bias", "kerple_log", "fire") and device != "cpu":
         found.append(Timing("flex", BOTH, GOALS["flex"] if dtype == "bf16" else None))
+    if name in ("t5_bias", "kerple_log", "dape"):  # last, since it takes longest
+        found.append(Timing("eager", BOTH))
     return found
