@@ -300,8 +300,8 @@ HoistTables codegen::launchHoists(const Lowering &lowering,
 // Pullback
 //===----------------------------------------------------------------------===//
 
-/// Columns of a range of a pullback, or rows of lanes, of which there may be
-/// more where ranges are many.
+/// What a range of a pullback has at least: columns, of which a vector is
+/// enough where items are what runs meanwhile, or rows of lanes.
 static constexpr int64_t columnsPerRange = 256, leastRows = 32;
 
 namespace {

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/torch/OperatorCall.h"
+#include <map>
 #include <torch/csrc/stable/c/shim.h>
 #include <torch/csrc/stable/library.h>
 
@@ -118,12 +119,24 @@ std::vector<StableTensor> sextant::runtime::callOperator(
   return results;
 }
 
+/// Read once: calls by name are made in each step. By threads, since a lock
+/// that one of them held would stay locked in a process that another one forks.
+static const Schema &getSchema(const char *op) {
+  thread_local std::map<std::string, Schema> known;
+  auto found = known.find(op);
+  if (found == known.end()) {
+    Result<Schema> schema = findSchema(op);
+    if (!schema)
+      throw std::runtime_error(schema.error().message());
+    found = known.emplace(op, std::move(*schema)).first;
+  }
+  return found->second;
+}
+
 std::vector<StableTensor> sextant::runtime::callByName(const char *op,
                                                        CallArguments arguments,
                                                        TorchPlace place) {
-  Result<Schema> schema = findSchema(op);
-  if (!schema)
-    throw std::runtime_error(schema.error().message());
-  arguments.resize(schema->arguments.size());
-  return callOperator(*schema, arguments, place);
+  const Schema &schema = getSchema(op);
+  arguments.resize(schema.arguments.size());
+  return callOperator(schema, arguments, place);
 }

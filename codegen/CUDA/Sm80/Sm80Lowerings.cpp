@@ -162,7 +162,7 @@ ForwardLaunches::ForwardLaunches(const Lowering &lowering,
   Sizes sizes{lowering};
   auto add = [&](StringRef suffix, const ForwardTile &tile,
                  const PackedHeads &heads, int64_t items, Value runs) {
-    // Blocks of several parts fill a multiprocessor, each.
+    // Of blocks of several parts a multiprocessor runs one or a few.
     Kernel kernel{suffix,
                   tile,
                   heads,
