@@ -57,7 +57,7 @@ gpu-check:
 
 gpu-bench:
 	$(KIT)
-	@$(GPU_PYTHON) $(BUILD)/gpu-kit/bench.py --output tools/bench/results $(BENCH_FLAGS)
+	@$(GPU_PYTHON) $(BUILD)/gpu-kit/gpu_bench.py --output tools/bench/results $(BENCH_FLAGS)
 
 mutants: build
 	@$(PYTHON) test/mutants.py --build $(BUILD) --write

@@ -1,4 +1,4 @@
-"""The GPT whose training step `bench.py` times, as a user of PyTorch writes it.
+"""The GPT whose training step `gpu_bench.py` times, as a user of PyTorch writes it.
 
 Attention is `scaled_dot_product_attention` with the encoding's bias and the causal mask in
 one tensor: of ALiBi it is made once per step, of Kerple in each layer, whose parameters are

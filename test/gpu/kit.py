@@ -9,7 +9,7 @@ attention, row maps in f32 and bf16): for the GPU, for the CPU beside it, and th
 itself in float64 and f32, to which kernels are held there (C7, numeric_contract.py). A
 few models are compiled for the GPU and the CPU, whose training steps are compared, and
 larger ones for the GPU, whose steps are timed; parameters are drawn there.
-Inputs are drawn there by a seed. `check.py` of the kit runs them, and `bench.py` times a
+Inputs are drawn there by a seed. `check.py` of the kit runs them, and `gpu_bench.py` times a
 few larger attentions beside PyTorch's. A kit for `cuda-emulated:sm_80` runs without a GPU.
 What an earlier call has made for the same target with the same compiler stays, so an
 interrupted one loses at most a file.
@@ -75,7 +75,7 @@ HOST = "cpu:avx2"
 EMULATOR = "cuda-emulated:sm_80"
 # What a machine with a GPU is given besides files of cases, all of it from test/.
 SCRIPTS = (
-    "gpu/check.py", "gpu/kernel_cases.py", "gpu/bench.py", "gpu/peers.py", "gpu/draws.py",
+    "gpu/check.py", "gpu/kernel_cases.py", "gpu/gpu_bench.py", "gpu/peers.py", "gpu/draws.py",
     "gpu/eager_gpt.py", "gpu/programs.py", "gpu/timings.py", "contract_inputs.py", "numeric_contract.py",
 )  # fmt: skip
 

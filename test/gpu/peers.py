@@ -1,4 +1,4 @@
-"""What `bench.py` compares attentions with: PyTorch's own, and formulas written out."""
+"""What `gpu_bench.py` compares attentions with: PyTorch's own, and formulas written out."""
 
 import torch
 import torch.nn.functional as F

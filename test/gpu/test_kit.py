@@ -18,9 +18,9 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import bench
 import check
 import gpt_programs
+import gpu_bench
 import kit as packer
 import peers
 from draws import normal
@@ -195,7 +195,12 @@ def test_cases_run_under_the_sanitizer(programs, capsys):
     program.chmod(0o755)
     assert check.sanitize("cuda:1") == ["racecheck"]
     said = capsys.readouterr().out.splitlines()
-    assert said == ["memcheck: no errors", "racecheck: a hazard was found", "", "initcheck: no errors"]
+    assert said == [
+        "memcheck: no errors",
+        "racecheck: a hazard was found",
+        "",
+        "initcheck: no errors",
+    ]
     flags = "--error-exitcode 9 --target-processes all"
     script = f"{sys.executable} {HERE}/check.py --device cuda:1 --repeat 1 --match"
     assert Path(f"{program}.calls").read_text().splitlines() == [
@@ -258,7 +263,7 @@ def test_a_kit_of_a_gpu_compares_the_cpu_without_one(gpu_kit, run_there):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-@pytest.mark.parametrize("script", ["check.py", "bench.py"])
+@pytest.mark.parametrize("script", ["check.py", "gpu_bench.py"])
 def test_without_a_gpu_the_cure_is_named(gpu_kit, script, run_there):
     _, errors = run_there(gpu_kit, script, code=1)
     assert len(errors) == 1
@@ -287,7 +292,7 @@ def cells_of(lines, *places):
 
 
 def test_works_are_compared_before_they_are_timed(works_kit, tmp_path, run_there):
-    lines, _ = run_there(works_kit, "bench.py", "--device", "cpu", *SMALL, "--output", tmp_path)
+    lines, _ = run_there(works_kit, "gpu_bench.py", "--device", "cpu", *SMALL, "--output", tmp_path)
     rows = [(work.partition(" [")[0], *rest) for work, *rest in cells_of(lines, 1, 2, 3, 6)]
     forward, both = "forward", "forward + backward"
 
@@ -334,7 +339,7 @@ def test_a_work_that_computes_something_else_is_not_timed(works_kit, tmp_path, r
     works = folder / "works"
     shutil.copy(works / "causal-bf16.pt.xz", works / "plain-bf16.pt.xz")
     _, errors = run_there(
-        folder, "bench.py", "--device", "cpu", *SMALL, "--match", "plain", code=1
+        folder, "gpu_bench.py", "--device", "cpu", *SMALL, "--match", "plain", code=1
     )
     assert errors[-1].startswith("plain-bf16: eager computes something else, off by ")
 
@@ -369,7 +374,9 @@ def test_what_this_pytorch_lacks_is_named(monkeypatch):
 def test_goals_of_a_gpu():
     """What is timed there at full length, and the least that is asked for."""
     timed = {
-        (name, length): {(t.peer, t.direction, t.goal) for t in timings_of(name, "bf16", length, "cuda")}
+        (name, length): {
+            (t.peer, t.direction, t.goal) for t in timings_of(name, "bf16", length, "cuda")
+        }
         for name in ("plain-128", "rope", "fire", "kerple_log")
         for length in (4096, 2048)
     }
@@ -391,7 +398,9 @@ def test_draws_are_the_same_everywhere():
     assert abs(many.var() - 1) < 5 * (2 / 200_000) ** 0.5
     assert abs(torch.corrcoef(torch.stack([many[1:], many[:-1]]))[0, 1]) < 5 / 200_000**0.5
     others = [normal(1, "key", (200_000,)), normal(0, "value", (200_000,))]
-    assert (torch.corrcoef(torch.stack([many, *others])) - torch.eye(3)).abs().max() < 5 / 200_000**0.5
+    assert (
+        torch.corrcoef(torch.stack([many, *others])) - torch.eye(3)
+    ).abs().max() < 5 / 200_000**0.5
 
 
 @pytest.mark.parametrize("name", ["rope", *peers.BIASES, "fire"])
@@ -425,16 +434,18 @@ class HostEvent:
 def test_long_steps_are_timed_alone(monkeypatch):
     """And seldom; short ones several times together, behind two that are not counted."""
     monkeypatch.setattr(torch.cuda, "Event", HostEvent)
-    monkeypatch.setattr(bench, "LONG", 0.02)
+    monkeypatch.setattr(gpu_bench, "LONG", 0.02)
     calls = []
 
     def step(kind, length):
         calls.append(kind)
         time.sleep(length)
 
-    timing = bench.Timing("eager", "forward")
-    row = bench.race("work", timing, lambda: step("ours", 0), lambda: step("other", 0.03), 7, "cuda")
+    timing = gpu_bench.Timing("eager", "forward")
+    row = gpu_bench.race(
+        "work", timing, lambda: step("ours", 0), lambda: step("other", 0.03), 7, "cuda"
+    )
     assert row["peer"] == "eager" and row["ratio"] > 1
     warm, measured = 2, 3
     assert calls.count("other") == warm + measured
-    assert calls.count("ours") == warm + measured * (2 + bench.QUEUED)
+    assert calls.count("ours") == warm + measured * (2 + gpu_bench.QUEUED)

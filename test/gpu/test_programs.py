@@ -166,7 +166,7 @@ def trainings_kit(tmp_path_factory):
 def test_training_steps_are_compared_and_timed(trainings_kit, tmp_path, run_there):
     """What was timed before one that computes something else is written."""
     small = ["--trained", 2, 20, "--rounds", 1, "--output", tmp_path]
-    lines, errors = run_there(trainings_kit, "bench.py", "--device", "cpu", *small, code=1)
+    lines, errors = run_there(trainings_kit, "gpu_bench.py", "--device", "cpu", *small, code=1)
     rows = [
         (f"2 x 32 GPT, {what} [2, 20]", "training step", "eager", goal)
         for what, goal in (("alibi, f32", ""), ("kerple_log, bf16", "1.5 x"))

@@ -1,4 +1,4 @@
-"""What `bench.py` times beside what, and the ratios that are asked for."""
+"""What `gpu_bench.py` times beside what, and the ratios that are asked for."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The attentions that `bench.py` times: what a kit compiles them of."""
+"""The attentions that `gpu_bench.py` times: what a kit compiles them of."""
 
 from dataclasses import dataclass
 

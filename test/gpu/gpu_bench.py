@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times attentions of a kit on a GPU beside PyTorch's.
 
-    bench.py [--device cuda|cpu] [--tokens N] [--length N...] [--rounds N] [--output FOLDER]
+    gpu_bench.py [--device cuda|cpu] [--tokens N] [--length N...] [--rounds N] [--output FOLDER]
 
 Peers: `scaled_dot_product_attention` for attention without encodings ("flash" and "cudnn": on
 that backend of it and on no other, skipped with the reason where PyTorch lacks it); compiled
@@ -211,9 +211,7 @@ class Training:
     def measure(self, batch, length, rounds):
         """A row of the table; ends the program where a first step computes something else."""
         tokens = torch.randint(0, self.settings["vocabulary"], (batch, length + 1))
-        tokens, labels = (
-            t.contiguous().to(self.device) for t in (tokens[:, :-1], tokens[:, 1:])
-        )
+        tokens, labels = (t.contiguous().to(self.device) for t in (tokens[:, :-1], tokens[:, 1:]))
         rate = torch.tensor(RATE, device=self.device)
         given = {"tokens": tokens, "labels": labels, "learning_rate": rate}
         own = self.ours.step(self.state, given)
@@ -327,16 +325,22 @@ def main() -> int:
     )  # fmt: skip
     parser.add_argument("--rounds", type=int, default=7, help="turns of the candidates (7)")
     parser.add_argument(
-        "--match", nargs="+", default=[], metavar="TEXT", help="of works and models: causal, dape-bf16, gpt-alibi ..."
+        "--match",
+        nargs="+",
+        default=[],
+        metavar="TEXT",
+        help="of works and models: causal, dape-bf16, gpt-alibi ...",
     )
     parser.add_argument("--output", type=Path, help="folder for DATE-DEVICE.md and .json")
     options = parser.parse_args()
-    name = describe(options.device, "bench.py")
+    name = describe(options.device, "gpu_bench.py")
     torch.ops.load_library(str(HERE / "libsextant_torch.so"))
     torch.manual_seed(0)
     today = datetime.date.today().isoformat()
     head = f"{name}, PyTorch {torch.__version__}, {today}"
-    table = "| work | direction | vs | median | spread | goal | ours |\n|---|---|---|---|---|---|---|"
+    table = (
+        "| work | direction | vs | median | spread | goal | ours |\n|---|---|---|---|---|---|---|"
+    )
     print(f"{head}\n\n{table}")
     rows = []
     try:
