@@ -100,6 +100,11 @@ def test_hidden_tiles_between_seen_ones():
     compare("cpu:avx512", ["document", "transformer_xl(width=6)"], shape, params)
 
 
+# Queries for sums of terms that weigh up to their number: with those of deviation 1 scores
+# have deviations up to 60, and what few keys are left in a row turns on the last bits of f32.
+SMALL = 1 / 16
+
+
 # With factors of the offset, and of the key, whose sum is one of terms; unrolled, and
 # a loop.
 @pytest.mark.parametrize("target, place, count", [
@@ -110,7 +115,7 @@ def test_one_table_for_all_heads(target, place, count, search_path):
     search_path({"shared": TEXT.replace("PLACE", place)})
     shape = (2, 4, 2, 90, 100, 24, 16, ["causal"])
     params = {"shared.w": torch.randn(24, count)}
-    compare(target, [f"shared(count={count})"], shape, params)
+    compare(target, [f"shared(count={count})"], shape, params, scale=SMALL)
 
 
 @pytest.mark.parametrize("target, place", [("cpu:avx2", "coord key"), ("cpu:avx512", "offset")])
@@ -118,7 +123,7 @@ def test_two_tables_for_all_heads(target, place, search_path):
     search_path({"shared": TEXT.replace("PLACE", place)})
     shape = (2, 4, 2, 90, 100, 24, 16, ["causal"])
     params = {"a.w": torch.randn(24, 5), "b.w": torch.randn(24, 9)}
-    compare(target, ["a=shared", "b=shared(count=9)"], shape, params)
+    compare(target, ["a=shared", "b=shared(count=9)"], shape, params, scale=SMALL)
 
 
 def test_far_offsets():
