@@ -47,14 +47,33 @@ def test_instructions_per_score(sass, uses, params, dims, most, units):
     assert counts.per_score("LDS") <= loads
 
 
-@pytest.mark.parametrize("uses", [[], ["causal"]], ids=["plain", "causal"])
-def test_three_blocks_of_a_forward(sass, uses):
-    """Without a payload the registers of a multiprocessor hold three blocks of 128 threads, of
-    sm_90a, whose shared memory holds them, too."""
-    counts = measure(sass, sass.attention(uses, [], (64, 64)), "cuda:sm_90a")
+@pytest.mark.parametrize("uses, params, most", [
+    ([], [], 9.9),
+    (["causal"], [], 10.2),
+    (["alibi"], ["tensor<?xf32>"], 11.5),
+    (["causal", "kerple_log"], ["tensor<?xf32>", "tensor<?xf32>"], 11.9),
+    (["causal", "t5_bias"], ["tensor<?x?xf32>", "tensor<?xf32>"], 11.9),
+    (["causal", "softcap"], [], 15.5),
+], ids=str)  # fmt: skip
+def test_three_blocks_of_a_forward(sass, uses, params, most):
+    """The registers of a multiprocessor hold three blocks of 128 threads, of sm_90a, whose
+    shared memory holds them, too."""
+    counts = measure(sass, sass.attention(uses, params, (64, 64)), "cuda:sm_90a")
     assert counts.registers <= 168
     assert counts.spills == 0
     assert counts.per_score("LDL", "STL") == 0
+    assert counts.per_score() <= most
+
+
+@pytest.mark.parametrize("uses, params", [
+    (["causal", "window", "alibi"], ["tensor<?xf32>"]),
+    (["causal", "alibi", "softcap"], ["tensor<?xf32>"]),
+], ids=str)  # fmt: skip
+def test_two_blocks_of_a_forward_that_would_spill(sass, uses, params):
+    """As ptxas finds out: see ResidentBlocks.h."""
+    counts = measure(sass, sass.attention(uses, params, (64, 64)), "cuda:sm_90a")
+    assert counts.registers > 168
+    assert counts.spills == 0
 
 
 @pytest.mark.parametrize("dim", [64, 128])

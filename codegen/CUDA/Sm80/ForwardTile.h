@@ -42,7 +42,7 @@ struct ForwardTile : ScoreTile {
 
   /// Asks for three blocks on a multiprocessor, of which a block may have
   /// `sharedBytes` of shared memory, where these have room. For a kernel that
-  /// needs few registers: one without a payload.
+  /// may need few registers (ResidentBlocks.h).
   void fitThreeBlocks(int64_t sharedBytes);
 
   // Bytes, from the start of shared memory or of a stage.

@@ -8,6 +8,7 @@
 #include "codegen/CUDA/Sm80/Sm80Lowerings.h"
 #include "codegen/CUDA/Sm80/BackwardOperands.h"
 #include "codegen/CUDA/Sm80/BlockHeads.h"
+#include "codegen/CUDA/Sm80/ColumnLoop.h"
 #include "codegen/CUDA/Sm80/ForwardKernel.h"
 #include "codegen/Emit/Sizes.h"
 #include "codegen/Rows/AttentionLaunch.h"
@@ -216,14 +217,22 @@ void ForwardLaunches::create(const ForwardOperands &launch, int64_t perScore) {
   }
 }
 
+/// Whether the payload may do with the registers of three blocks: functions of
+/// hinges, vectors over keys and scores that wait in memory never did.
+static bool mayHaveFewRegisters(const ForwardOperands &launch,
+                                const KernelPlan &plan) {
+  pos::ScoreOp op = plan.score;
+  return plan.hingeSums.empty() && launch.windows.columns.empty() &&
+         !(op && standsInLoop(op.getBody().front()));
+}
+
 FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   checkLengths(lowering);
   int64_t headDim = countHeadElements(lowering.plan);
   ForwardOperands launch(lowering.plan, headDim, getHeadDims(op.getValues()),
                          lowering.target.near.blockBytes);
-  if (!lowering.plan.score && launch.windows.offsets.empty() &&
-      launch.windows.columns.empty())
+  if (mayHaveFewRegisters(launch, lowering.plan))
     launch.tile.fitThreeBlocks(lowering.target.near.blockBytes);
   HoistTables tables = launchHoists(lowering, launch.tile.getTableOptions(),
                                     /*weights=*/nullptr, /*packed=*/{},
