@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the instructions of an attention's main loops on tensor cores, without a GPU.
 
-    tools/bench/sass.py --uses alibi --params 'tensor<?xf32>' [--dims 64 64] [--backward]
+    tools/bench/sass.py --uses alibi --params 'tensor<?xf32>' [--dims 64 64] [--axes 1] [--backward]
     tools/bench/sass.py MODEL.mlir [--target cuda:sm_80]
 
 Prints one line for each kernel that multiplies on tensor cores: registers, bytes of
@@ -102,22 +102,29 @@ def measure(model: str, target: str) -> list[Counts]:
 
 class Text:
     """What the texts of both directions have alike: `element` is that of rows, `params` are
-    types of what the encodings take."""
+    types of what the encodings take. `axes`: of positions that are given; 0: none are."""
 
-    def __init__(self, uses: list[str], params: list[str], dims: tuple[int, int], element: str):
+    def __init__(
+        self, uses: list[str], params: list[str], dims: tuple[int, int], element: str, axes: int
+    ):
         self.head, self.value = (f"tensor<?x?x?x{dim}x{element}>" for dim in dims)
         self.arguments = "".join(f", %p{i}: {of_type}" for i, of_type in enumerate(params))
         names = ", ".join(f"%p{i}" for i in range(len(params)))
         named = ", ".join(f'#pos.use<@{name}, "{name}">' for name in uses)
         given = f"params({names} : {', '.join(params)})" if params else ""
         self.uses = f"uses [{named}] {given}"
+        if axes:
+            positions = f"tensor<?x?x{axes}xi32>"
+            self.arguments += f", %at: {positions}"
+            sides = (f"{side}_positions(%at : {positions})" for side in ("query", "key"))
+            self.uses += f" {' '.join(sides)}"
 
 
 def attention(
-    uses: list[str], params: list[str], dims: tuple[int, int], element: str = "bf16"
+    uses: list[str], params: list[str], dims: tuple[int, int], element: str = "bf16", axes: int = 0
 ) -> str:
     """A forward of any length."""
-    text = Text(uses, params, dims, element)
+    text = Text(uses, params, dims, element, axes)
     head, value = text.head, text.value
     return f"""
       func.func @f(%q: {head}, %k: {head}, %v: {value}{text.arguments}) -> {value} {{
@@ -128,10 +135,10 @@ def attention(
 
 
 def attention_backward(
-    uses: list[str], params: list[str], dims: tuple[int, int], element: str = "bf16"
+    uses: list[str], params: list[str], dims: tuple[int, int], element: str = "bf16", axes: int = 0
 ) -> str:
     """Likewise a backward, with gradients of the parameters."""
-    text = Text(uses, params, dims, element)
+    text = Text(uses, params, dims, element, axes)
     head, value = text.head, text.value
     statistics, row = "tensor<?x?x?x2xf32>", "tensor<?x?x?xf32>"
     names = ", ".join(["%dq", "%dk", "%dv", *(f"%dp{i}" for i in range(len(params)))])
@@ -155,6 +162,7 @@ def main() -> None:
     parser.add_argument("--backward", action="store_true", help="not the forward, with all gradients")
     parser.add_argument("--target", default="cuda:sm_80")
     parser.add_argument("--element", default="bf16", choices=("bf16", "f16"), help="of rows")
+    parser.add_argument("--axes", type=int, default=0, help="of given positions (0: none are given)")
     parser.add_argument("--dims", type=int, nargs=2, default=(64, 64), help="of rows of queries and of values")
     arguments = parser.parse_args()
     if arguments.model:
@@ -162,7 +170,7 @@ def main() -> None:
     else:
         make = attention_backward if arguments.backward else attention
         model = make(
-            arguments.uses, arguments.params, tuple(arguments.dims), arguments.element
+            arguments.uses, arguments.params, tuple(arguments.dims), arguments.element, arguments.axes
         )
     for counts in measure(model, arguments.target):
         print(counts)

@@ -174,8 +174,8 @@ std::vector<KernelListing> tools::parseListing(StringRef text) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What of a path counts first, second and third.
-using Rank = std::tuple<int64_t, int64_t, int64_t>;
+/// What of a path counts first, second, third and fourth.
+using Rank = std::tuple<int64_t, int64_t, int64_t, int64_t>;
 
 /// A branch back, from block `end` to `start`.
 struct Loop {
@@ -198,18 +198,23 @@ public:
   int64_t countWork(const Instructions &path) const {
     return countKinds(path, work);
   }
-  /// From the start to the end of a loop through no loop inside; nothing if
-  /// there is no such path.
+  /// From the start to the end of a loop, through the body of a loop inside
+  /// once; nothing if there is no such path.
   std::optional<Instructions> find(const Loop &loop) const;
 
 private:
-  Rank getRank(const Instructions &path) const {
-    return {countWork(path), countKinds(path, {"LDGSTS"}),
-            -static_cast<int64_t>(path.size())};
+  struct Path {
+    Instructions instructions;
+    int64_t loops = 0; ///< whose bodies stand in it
+  };
+  using Paths = std::map<size_t, std::optional<Path>>;
+
+  Rank getRank(const Path &path) const {
+    return {countWork(path.instructions),
+            countKinds(path.instructions, {"LDGSTS"}), -path.loops,
+            -static_cast<int64_t>(path.instructions.size())};
   }
-  std::optional<Instructions>
-  append(size_t block,
-         const std::map<size_t, std::optional<Instructions>> &best) const;
+  std::optional<Path> append(size_t block, const Paths &best) const;
 
   const KernelListing &listing;
   std::vector<StringRef> work;
@@ -217,24 +222,25 @@ private:
 } // namespace
 
 /// The block and the best of the paths behind it.
-std::optional<Instructions> PathSearch::append(
-    size_t block,
-    const std::map<size_t, std::optional<Instructions>> &best) const {
-  const Instructions *longest = nullptr;
+std::optional<PathSearch::Path> PathSearch::append(size_t block,
+                                                   const Paths &best) const {
+  const Path *found = nullptr;
   for (size_t next : listing.blocks[block].next)
-    if (auto found = best.find(next); found != best.end() && found->second)
-      if (!longest || getRank(*longest) < getRank(*found->second))
-        longest = &*found->second;
-  if (!longest)
+    if (auto behind = best.find(next); behind != best.end() && behind->second)
+      if (!found || getRank(*found) < getRank(*behind->second))
+        found = &*behind->second;
+  if (!found)
     return std::nullopt;
-  Instructions path = listing.blocks[block].instructions;
-  append_range(path, *longest);
+  Path path{listing.blocks[block].instructions, found->loops};
+  append_range(path.instructions, found->instructions);
+  path.loops += any_of(listing.blocks[block].next,
+                       [&](size_t next) { return next <= block; });
   return path;
 }
 
 std::optional<Instructions> PathSearch::find(const Loop &loop) const {
-  std::map<size_t, std::optional<Instructions>> best;
-  best[loop.end] = listing.blocks[loop.end].instructions;
+  Paths best;
+  best[loop.end] = Path{listing.blocks[loop.end].instructions};
   // Depth first: what is behind a block is known before the block is, but for
   // blocks that it is reached from.
   struct Visit {
@@ -259,7 +265,8 @@ std::optional<Instructions> PathSearch::find(const Loop &loop) const {
     if (!best.contains(done))
       best[done] = append(done, best);
   }
-  return best[loop.start];
+  std::optional<Path> &found = best[loop.start];
+  return found ? std::optional(std::move(found->instructions)) : std::nullopt;
 }
 
 static std::vector<Loop> findLoops(const KernelListing &listing) {
