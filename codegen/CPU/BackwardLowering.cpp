@@ -419,7 +419,7 @@ FailureOr<SmallVector<Value>> BackwardLowering::run() {
                           {cuts.sums, launch.shape.paddedRows,
                            launch.shape.keys, target.width,
                            /*ofAllHeads=*/weights.has_value(),
-                           /*momentParts=*/1,
+                           /*warps=*/1,
                            /*keysHaveColumns=*/cutsQueries, cuts.parts});
   addReads(launchStatistics());
   addWrites();

@@ -29,6 +29,11 @@ PartialSum codegen::makePartialSum(const Lowering &lowering, Value parts,
   return {lowering.allocate(RankedTensorType::get(shape, element), all, zero)};
 }
 
+/// Of chunks, times the warps of each.
+Value PayloadGradients::countWarpParts() const {
+  return sizes.mul(shape.chunks, sizes.constant(shape.warps));
+}
+
 /// Makes the sum of the gradient of a hoisted value; columns whose gradients
 /// are parts of those of rows have none. The row term's has one part more,
 /// which takes the gradient of the log-sum-exp.
@@ -41,6 +46,9 @@ PartialSum PayloadGradients::makeHoistSum(const Hoisted &hoisted) {
   Value parts = shape.chunks, entries;
   if (&hoisted == plan.findRowTerm())
     parts = sizes.create<arith::AddIOp>(shape.chunks, sizes.constant(1));
+  if (plan.hasPositions && (hoisted.form == HoistForm::OffsetTable ||
+                            hoisted.form == HoistForm::HeadScalar))
+    parts = countWarpParts();
   Value heads =
       hoisted.extent ? gradient.sizes[1] : lowering.getDim(op.getQuery(), 1);
   switch (hoisted.form) {
@@ -158,7 +166,8 @@ PartialSum PayloadGradients::makeReadSum(unsigned number, Value param) {
   // Elements of the batch that share one of the parameter have separate parts.
   if (TileReads::Dim dim = reads.batchDim)
     batch = sizes.ceilDiv(batch, sizes.max(lowering.getDim(param, *dim), one));
-  SmallVector<Value> all{reads.areOfPairs() ? one : shape.chunks, batch,
+  Value parts = isRare ? countWarpParts() : shape.chunks;
+  SmallVector<Value> all{reads.areOfPairs() ? one : parts, batch,
                          reads.headDim ? one : lowering.getDim(op.getKey(), 1),
                          entries};
   SmallVector<int64_t> dynamic(all.size(), ShapedType::kDynamic);
@@ -269,8 +278,8 @@ void PayloadGradients::makeSums() {
     sums.hingeMoments.emplace_back();
     if (function.wantsGradient)
       sums.hingeMoments.back() = makePartialSum(
-          lowering, sizes.mul(shape.chunks, sizes.constant(shape.momentParts)),
-          lowering.getDim(op.getQuery(), 1), Value(), f64, /*zero=*/true,
+          lowering, countWarpParts(), lowering.getDim(op.getQuery(), 1),
+          Value(), f64, /*zero=*/true,
           PiecewiseLinearLayout(function.op, shape.width).countMoments());
   }
   for (auto [number, param] : llvm::enumerate(op.getParams()))

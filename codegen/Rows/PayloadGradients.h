@@ -26,7 +26,7 @@ struct PayloadSums {
   llvm::SmallVector<PartialSum> tableGradients, readGradients;
   llvm::SmallVector<unsigned> inPlaceGradients;
   /// Per plan.hinges: the partial sums of its moments, [chunks times
-  /// `momentParts`, B, H, moments] x f64, where they are wanted.
+  /// `warps`, B, H, moments] x f64, where they are wanted.
   llvm::SmallVector<PartialSum> hingeMoments;
 };
 
@@ -37,7 +37,9 @@ struct SumShape {
   int64_t queries, keys;
   int64_t width;           ///< lanes that tables of hinges are written for
   bool ofAllHeads = false; ///< whether scores are of all heads
-  int64_t momentParts = 1; ///< of a chunk, of moments of hinges
+  /// Of a chunk, each with sums of its own of the moments of hinges, and under
+  /// given positions of values over offsets and of what those are made of.
+  int64_t warps = 1;
   /// Whether gradients of columns of keys are parts of those of their rows.
   bool keysHaveColumns = false;
   mlir::Value parts = {}; ///< of the queries, each with all keys; null: one
@@ -79,6 +81,7 @@ public:
 
 private:
   bool isOfColumns(const Hoisted &hoisted) const;
+  mlir::Value countWarpParts() const;
   PartialSum makeHoistSum(const Hoisted &hoisted);
   PartialSum makeRowSum(const Hoisted &hoisted, mlir::Value rows);
   PartialSum makeReadSum(unsigned number, mlir::Value param);

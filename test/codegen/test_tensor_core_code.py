@@ -204,6 +204,19 @@ def test_columns(sass, direction, most):
     assert counts.per_score() <= most
 
 
+@pytest.mark.parametrize("uses, params, axes, dim, most", [
+    (["swin"], ["tensor<?x?xf32>"], 2, 32, 27.5),
+    (["swin"], ["tensor<?x?xf32>"], 2, 64, 34.5),
+    (["causal", "kerple_log"], [PER_HEAD] * 2, 1, 64, 38.5),
+], ids=str)  # fmt: skip
+def test_sums_over_given_positions(sass, uses, params, axes, dim, most):
+    """An addition for each score, which gives nothing back: see PositionSums.h."""
+    text = sass.attention_backward(uses, params, (dim, dim), axes=axes)
+    counts = measure(sass, text)
+    assert counts.per_score("RED", "REDG") == 1
+    assert counts.per_score() <= most
+
+
 @pytest.mark.parametrize("direction", ["attention", "attention_backward"])
 def test_elements_of_f16_take_what_those_of_bf16_do(sass, direction):
     uses, params = ["causal", "alibi"], [PER_HEAD]

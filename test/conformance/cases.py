@@ -34,7 +34,7 @@ class Case:
     value_dim: int = 16
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    positions: str = ""  # "", "shared", "batch", "divisor" or "random"
+    positions: str = ""  # "", "shared", "batch", "divisor", "repeated" or "random"
     transposed: bool = False
     scale: float | None = None
     label: str = ""
@@ -114,6 +114,8 @@ def make_inputs(case: Case, seed: int, dtype: torch.dtype = torch.float32) -> In
             # Two axes at least: what asks for one reads the first.
             steps = torch.randint(1, 4, (count, length, max(axes, 2)), generator=draw)
             positions[f"{side}_positions"] = steps.cumsum(1).to(torch.int32)
+            if kind == "repeated":  # as those of short texts, one after the other
+                positions[f"{side}_positions"] %= 23
     return Inputs(
         rows(case.heads, case.query, case.head_dim),
         rows(case.kv_heads, case.key, case.head_dim),

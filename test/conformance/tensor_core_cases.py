@@ -24,12 +24,8 @@ SHAPES = [
 ONE = dict(batch=1, heads=2, kv_heads=2)
 # Of a backward two chunks of keys, one of two tiles.
 CHUNKS = dict(batch=8, heads=16, kv_heads=16, query=9, key=300)
-# What scores, or rows behind them, ask for that tensor cores do not compute. A backward
-# that has no kernel while its forward has one:
-BACKWARD_AS_WARPS = {
-    "swin": "tables over given positions",
-}
-FORWARD_AS_WARPS = {
+# What scores, or rows behind them, ask for that tensor cores do not compute.
+AS_WARPS = {
     "cope": "running sums",
     "dape": "scores of all heads",
     "deberta": "products with tables",

@@ -103,6 +103,17 @@ def test_no_order_of_threads_changes_gradients(use, tiles, seed, monkeypatch):
         assert all(torch.equal(want[name], got[name]) for name in want)
 
 
+@pytest.mark.parametrize("kind", ["batch", "repeated", "random"])
+def test_no_order_of_threads_changes_sums_over_positions(kind, seed, monkeypatch):
+    case = Case(every_form, batch=1, heads=2, kv_heads=1, query=40, key=200, positions=kind)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    want = run_on_tensor_cores(case, inputs)
+    for schedule in range(ORDERS):
+        monkeypatch.setenv("SEXTANT_SCHEDULE", str(seed + schedule))
+        got = run(case.uses, inputs, TARGET)
+        assert all(torch.equal(want[name], got[name]) for name in want)
+
+
 @pytest.mark.parametrize(
     "use, dim", [("t5_bias", 16), ("fire", 16), (added_forms, 64)], ids=["table", "hinges", "shared-columns"]
 )

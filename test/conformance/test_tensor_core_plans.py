@@ -6,8 +6,7 @@ import torch
 from attention_contract import launches_on_tensor_cores, run
 from cases import Case, make_inputs
 from tensor_core_cases import (
-    BACKWARD_AS_WARPS,
-    FORWARD_AS_WARPS,
+    AS_WARPS,
     ONE,
     TARGET,
     given_columns,
@@ -154,13 +153,12 @@ def stays_with_warps(encoding, element):
 
 
 def test_which_encodings_stay_with_warps(encoding):
-    forward, backward = stays_with_warps(encoding, "bf16")
-    assert forward == (encoding in FORWARD_AS_WARPS)
-    assert backward == (encoding in FORWARD_AS_WARPS | BACKWARD_AS_WARPS)
+    as_warps = encoding in AS_WARPS
+    assert stays_with_warps(encoding, "bf16") == (as_warps, as_warps)
 
 
 @pytest.mark.parametrize("name", ["xpos", "rope", "t5_bias", "dape"])
 def test_which_encodings_stay_with_warps_in_f16(name):
     """Those that do in bf16, and one. The README's table has all, which test_readme checks."""
-    as_warps = name in FORWARD_AS_WARPS or name == "xpos"
+    as_warps = name in AS_WARPS or name == "xpos"
     assert stays_with_warps(name, "f16") == (as_warps, as_warps)

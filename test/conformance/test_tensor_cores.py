@@ -11,7 +11,6 @@ import torch
 from attention_contract import launches_on_tensor_cores
 from cases import Case, compare, make_inputs
 from tensor_core_cases import (
-    BACKWARD_AS_WARPS,
     CHUNKS,
     HOPPER,
     ONE,
@@ -60,8 +59,7 @@ def large(
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s["label"])
 @pytest.mark.parametrize("name", ["causal", "alibi", "t5_bias", "kerple_log", "rope", "fire"])
 def test_it_matches_the_reference(name, shape, seed):
-    direction = "forward" if name in BACKWARD_AS_WARPS else "backward"
-    hold(Case(name, **(ONE | shape)), seed, direction)
+    hold(Case(name, **(ONE | shape)), seed, "backward")
 
 
 @pytest.mark.parametrize(
@@ -260,15 +258,30 @@ def test_tables_at_lengths(query, key, seed):
     hold(Case("t5_bias", batch=1, heads=2, kv_heads=1, query=query, key=key), seed, "backward")
 
 
-@pytest.mark.parametrize("kind", ["batch", "random"])
-@pytest.mark.parametrize("name", ["alibi", "t5_bias", "fire", "rope"])
-def test_given_positions(name, kind, seed):
-    """Offsets that tables hold, and too many for them."""
-    hold(Case(name, batch=2, heads=2, kv_heads=1, query=29, key=70, positions=kind), seed)
+@pytest.mark.parametrize("kind", ["batch", "repeated", "random"])
+@pytest.mark.parametrize("use", ["alibi", "t5_bias", "fire", "rope", "kerple_log", every_form], ids=str)
+def test_given_positions(use, kind, seed):
+    """Offsets that tables hold, of a row each or of several, and too many for them."""
+    case = Case(use, batch=2, heads=2, kv_heads=1, query=29, key=70, positions=kind)
+    hold(case, seed, "backward")
 
 
-def test_positions_on_a_grid(seed):
-    hold(Case("swin", **ONE, query=40, key=40), seed)
+@pytest.mark.parametrize(
+    "use, shape, target, dtype",
+    [
+        ("swin", dict(query=40, key=40), TARGET, torch.bfloat16),
+        ("swin", grouped(2, 70, 290, kv_heads=1, positions="repeated"), TARGET, torch.float16),
+        ("t5_bias", dict(query=70, key=150, head_dim=128, value_dim=128, positions="batch"), HOPPER, torch.bfloat16),
+        ("t5_bias", dict(query=70, key=140, head_dim=256, value_dim=256, positions="batch"), TARGET, torch.bfloat16),
+        ("kerple_log", dict(query=70, key=140, head_dim=96, value_dim=80, positions="random"), TARGET, torch.bfloat16),
+        (added_forms, dict(query=70, key=150, head_dim=64, value_dim=64, positions="batch"), HOPPER, torch.float16),
+        ("fire", CHUNKS | dict(positions="repeated"), TARGET, torch.bfloat16),
+    ],
+    ids=["grid", "tiles", "shared-columns", "split-gradients", "wide", "added", "chunks"],
+)
+def test_sums_over_given_positions(use, shape, target, dtype, seed):
+    """A backward in tiles of other shapes, warps of which have 16 or 32 keys."""
+    assert "backward" in compare(Case(use, **(ONE | shape)), target, dtype, seed)
 
 
 def test_rows_without_keys(seed):

@@ -7,6 +7,7 @@
 #include "codegen/CUDA/Sm80/FragmentSums.h"
 #include "codegen/CUDA/Sm80/KeyGradientShare.h"
 #include "codegen/CUDA/Sm80/PassingTiles.h"
+#include "codegen/CUDA/Sm80/PositionSums.h"
 #include "codegen/CUDA/Sm80/QueryGradient.h"
 #include "codegen/CUDA/Sm80/SharedScores.h"
 
@@ -72,6 +73,7 @@ private:
   Value keyLength;
   FragmentGradients gradients;
   FragmentSums sums;
+  std::optional<PositionSums> positionSums;
   WantedCotangents wanted;
   SharedScores sharedScores;
   QueryGradient queryGradient;
@@ -113,6 +115,11 @@ FragmentBackward::FragmentBackward(ThreadBuilder &thread,
     passing.push_back({getRows(launch.outputGradients[number], shape),
                        tile.getOutputGradients(number)});
     valueRows.push_back(makeRows(shape));
+  }
+  if (!launch.sinks.ofPositions.empty()) {
+    positionSums.emplace(thread, arguments, point, launch,
+                         *kernel.builder.getInsertionBlock());
+    llvm::append_range(wanted.hoisted, positionSums->getSinks());
   }
   llvm::append_range(wanted.hoisted, sums.getSinks());
   for (auto [number, op] : llvm::enumerate(launch.plan.hingeSums))
@@ -182,10 +189,18 @@ void FragmentBackward::addScoreGradients(Value stage, ValueRange keyProducts,
   };
   Values results(take(1));
   sharedScores.store(results, tile.getScoreGradients());
-  sums.addTile(take(wanted.hoisted.size()), carried.payload);
-  for (auto [number, function] : llvm::enumerate(wanted.hingeSums))
-    hinges.addMoments(function, tile.getElements(), take(1),
-                      getMoments(number));
+  if (positionSums)
+    positionSums->addTile(take(positionSums->getSinks().size()));
+  sums.addTile(take(sums.getSinks().size()), carried.payload);
+  for (size_t number = 0; number < wanted.hingeSums.size(); ++number) {
+    ValueRange own = take(1);
+    scores.whereOffsetsAre({}, [&]() -> Values {
+      hinges.enterTile(tile.getElements());
+      hinges.addMoments(wanted.hingeSums[number], tile.getElements(), own,
+                        getMoments(number));
+      return {};
+    });
+  }
   if (!share)
     products.addRows(results, {stage}, tile.head, carried.keys);
 }
@@ -241,7 +256,12 @@ HeadNumbers FragmentBackward::getNumbers(Index head) {
   auto find = [&](Index element) {
     return asShort(kernel, kernel.add(kernel.mul(element, size(1)), head));
   };
-  return {find(batch), find(kernel.add(kernel.mul(chunk, size(0)), batch))};
+  auto findOf = [&](Index part) {
+    return find(kernel.add(kernel.mul(part, size(0)), batch));
+  };
+  Index ofWarp =
+      kernel.add(kernel.mul(chunk, tile.warps), kernel.fromI32(thread.warp));
+  return {find(batch), findOf(chunk), findOf(ofWarp)};
 }
 
 /// The address of the moments of a function of wanted.hingeSums at the head.
@@ -277,6 +297,8 @@ Values FragmentBackward::emitHead(const Pass &pass, Index head,
   point.enterRows(batch, head, firstKey, getStatistics(numbers.ofHeads));
   queryGradient.enterHead(numbers);
   sums.enterHead(numbers, firstKey);
+  if (positionSums)
+    positionSums->enterHead(numbers, head, firstKey);
   queryHead = head;
   Index first = kernel.fromI32(firstKey);
   Index count = kernel.min(tile.countRows(),
@@ -408,6 +430,8 @@ void FragmentBackward::emit(Index ofBatch, Index ofHeads, Index number) {
   batch = asShort(kernel, ofBatch);
   keyHead = asShort(kernel, ofHeads);
   chunk = asShort(kernel, number);
+  if (positionSums)
+    positionSums->enterItem(batch, keyHead, chunk);
   // Chunks take turns at tiles of keys, from the middle on in the other order:
   // under a causal mask earlier keys are seen by more queries. The tile is all
   // that lasts meanwhile, since its turn follows from it.

@@ -190,7 +190,7 @@ SmallVector<Value> FragmentBackwardLowering::run() {
   gradients.makeHoistSums(tables,
                           {chunks, statisticsBlock, launch.tile.countRows(),
                            lowering.target.width, /*ofAllHeads=*/false,
-                           /*momentParts=*/launch.tile.warps,
+                           /*warps=*/launch.tile.warps,
                            /*keysHaveColumns=*/true});
   addReads();
   addWrites();

@@ -22,6 +22,8 @@ struct SumSinks {
   explicit SumSinks(const KernelPlan &plan);
 
   llvm::SmallVector<const Hoisted *> offsets, queries, keys, scalars;
+  /// Over offsets of given positions: PositionSums.h.
+  llvm::SmallVector<const Hoisted *> ofPositions;
   /// `isHingeProduct`: cotangents are made of those of scores where they are
   /// summed up.
   SumWords getWords(const KernelPlan &plan, bool isHingeProduct) const;
@@ -39,6 +41,8 @@ inline bool isSumUnordered(pos::SitesOwnerInterface backward) {
 struct HeadNumbers {
   Index ofHeads = 0;  ///< [B, H]
   Index ofChunks = 0; ///< [chunks, B, H]
+  /// [chunks times warps, B, H], of the thread's warp.
+  Index ofWarps = 0;
 };
 
 /// Numbers of the operands of the launch, and the sizes that its kernel is

@@ -35,6 +35,11 @@ struct SumWords {
   int64_t numbers = 0;
   /// Of each warp a number per column, and one in all.
   int64_t columns = 0, scalars = 0;
+  /// Whether a warp keeps the numbers of eight columns, and a word of each
+  /// column: PositionSums.h. Rows lie so far apart that eight of them load four
+  /// words each from all banks.
+  bool hasGroups = false;
+  static constexpr int64_t groupRowWords = fragmentColumns + 4;
 
   /// From that of the first row and the column behind the last one on.
   static int64_t countDiagonals(const ScoreTile &tile) {
@@ -56,8 +61,15 @@ struct SumWords {
   int64_t getScalars(const ScoreTile &tile, int64_t number) const {
     return getPlaces(tile, diagonals + columns) + number * tile.warps;
   }
+  static int64_t countGroupWords(const ScoreTile &tile) {
+    return (tile.countWarpRows() + 1) * groupRowWords;
+  }
+  int64_t getGroups(const ScoreTile &tile) const {
+    return llvm::alignTo(getScalars(tile, scalars), 4);
+  }
   int64_t count(const ScoreTile &tile) const {
-    return getScalars(tile, scalars);
+    return hasGroups ? getGroups(tile) + tile.warps * countGroupWords(tile)
+                     : getScalars(tile, scalars);
   }
 };
 

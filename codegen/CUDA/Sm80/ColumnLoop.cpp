@@ -18,8 +18,8 @@ bool codegen::standsInLoop(Block &payload) {
   return ops > mostWritten;
 }
 
-/// Memory of the thread for numbers at all elements.
-Value ColumnLoop::reserve() {
+Value codegen::reserveNumbers(KernelBuilder &kernel, const ScoreTile &tile,
+                              Block &start) {
   OpBuilder &builder = kernel.builder;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&start);
@@ -77,13 +77,13 @@ Values ColumnLoop::run(ArrayRef<ValueRange> given, size_t results, Body body) {
                 getFirst(group, block) + number);
   };
   for (ValueRange numbers : given) {
-    from.push_back(reserve());
+    from.push_back(reserveNumbers(kernel, tile, start));
     forAll([&](unsigned number, Index place) {
       kernel.store(numbers[number], kernel.advance(from.back(), place));
     });
   }
   for (size_t result = 0; result < results; ++result)
-    to.push_back(reserve());
+    to.push_back(reserveNumbers(kernel, tile, start));
   kernel.loop(0, kernel.fromI32(getGroups()), 1,
               [&](Value group) { emitColumns(group, from, to, body); });
   Values all;

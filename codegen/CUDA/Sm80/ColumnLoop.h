@@ -19,6 +19,11 @@ namespace sextant::codegen {
 /// Whether a payload is so large that it stands in a loop.
 bool standsInLoop(mlir::Block &payload);
 
+/// Memory of the thread for numbers at its scores of a tile, at the start of
+/// the function.
+mlir::Value reserveNumbers(KernelBuilder &kernel, const ScoreTile &tile,
+                           mlir::Block &start);
+
 /// Goes through the scores of a thread, those of 8 columns of a tile at a time.
 class ColumnLoop {
 public:
@@ -36,7 +41,6 @@ public:
   Values run(llvm::ArrayRef<mlir::ValueRange> given, size_t results, Body body);
 
 private:
-  mlir::Value reserve();
   mlir::Value getGroups();
   int64_t getFirst(int64_t group, int64_t block) const;
   void emitColumns(mlir::Value group, llvm::ArrayRef<mlir::Value> from,

@@ -72,7 +72,7 @@ SumSinks::SumSinks(const KernelPlan &plan) {
       continue;
     switch (hoisted.form) {
     case HoistForm::OffsetTable:
-      offsets.push_back(&hoisted);
+      (plan.hasPositions ? ofPositions : offsets).push_back(&hoisted);
       break;
     case HoistForm::QueryVector:
       queries.push_back(&hoisted);
@@ -94,12 +94,13 @@ SumWords SumSinks::getWords(const KernelPlan &plan, bool isHingeProduct) const {
   words.diagonals = offsets.size();
   words.columns = queries.size();
   words.scalars = scalars.size();
+  words.hasGroups = !ofPositions.empty();
   if (isHingeProduct)
     return words;
   // The cotangent of what a payload adds is that of the score. Others differ,
   // and what is not a sum is pulled back from its argument.
-  int64_t sinks =
-      offsets.size() + queries.size() + keys.size() + scalars.size();
+  int64_t sinks = ofPositions.size() + offsets.size() + queries.size() +
+                  keys.size() + scalars.size();
   words.numbers = std::max<int64_t>(sinks - 1, 0);
   if (!plan.isAdditive)
     ++words.numbers;

@@ -86,16 +86,17 @@ public:
   /// emitted, and their slopes where one is pulled back.
   HingeNumbers hingeValues, hingeSlopes;
 
+  /// What is known of a row of given positions (i32): a coordinate, or the code
+  /// of its offsets. Of the element's.
+  static constexpr int64_t code = -1;
+  mlir::Value getOfRow(pos::Side side, int64_t axis);
+
 protected:
   mlir::Value loadHoisted(const Hoisted &hoisted, unsigned table,
                           mlir::Value start) override;
 
 private:
-  /// What is known of a row of given positions: a coordinate, or the code of
-  /// its offsets.
-  static constexpr int64_t code = -1;
   mlir::Value loadOfRow(pos::Side side, int64_t axis);
-  mlir::Value getOfRow(pos::Side side, int64_t axis);
   void loadOfRows(pos::Side side, int64_t count);
   void loadRowVectors();
   mlir::Value getLength(pos::Side side) const {

@@ -40,7 +40,10 @@ Values FragmentScores::whereOffsetsAre(TypeRange types,
   OffsetRange range(kernel, arguments, *launch.sites.offsetRange);
   auto emitFrom = [&](TilePoint::Offsets source) {
     point.setOffsets(source);
-    return body();
+    isRare = source == TilePoint::Offsets::InPlace;
+    Values results = body();
+    isRare = false;
+    return results;
   };
   return kernel.choose(
       range.emitHasTables(), types,
@@ -113,10 +116,12 @@ Values FragmentScores::pullGroups(ValueRange products, ValueRange gradients,
   return flat;
 }
 
-/// Functions of hinges are evaluated for groups of scores.
+/// Functions of hinges are evaluated for groups of scores. What is rare should
+/// not take the room of what is not.
 bool FragmentScores::isLooped() const {
   pos::ScoreOp op = launch.plan.score;
-  return op && !hinges.areAny() && standsInLoop(op.getBody().front());
+  return op && !hinges.areAny() &&
+         (isRare || standsInLoop(op.getBody().front()));
 }
 
 Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {

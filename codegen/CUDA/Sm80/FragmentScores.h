@@ -59,10 +59,12 @@ public:
   /// elements.
   Values pullBack(mlir::ValueRange products, mlir::ValueRange gradients,
                   const WantedCotangents &wanted);
-
-private:
+  /// Emits a body that asks for values over offsets, and gives values of such
+  /// types: once, or for each place where those come from.
   Values whereOffsetsAre(mlir::TypeRange types,
                          llvm::function_ref<Values()> body);
+
+private:
   Values emitVisible(mlir::ValueRange products, mlir::Value isVisible);
   Values emitScores(mlir::ValueRange products);
   Values emitGroups(mlir::ValueRange products, bool isOneLine);
@@ -81,6 +83,8 @@ private:
   const FragmentOperands &launch;
   const ScoreTile &tile;
   const FragmentForm form;
+  /// Whether values over offsets are computed where the code stands.
+  bool isRare = false;
   mlir::Block &start; ///< of the function
 };
 

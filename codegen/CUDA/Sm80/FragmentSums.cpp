@@ -104,7 +104,9 @@ void FragmentSums::enterHead(const HeadNumbers &numbers, Value firstKey) {
   });
   ofScalars =
       llvm::map_to_vector(launch.sinks.scalars, [&](const Hoisted *hoisted) {
-        return enter(hoisted, numbers.ofChunks);
+        // The first thread adds to them.
+        return enter(hoisted, launch.plan.hasPositions ? numbers.ofWarps
+                                                       : numbers.ofChunks);
       });
 }
 

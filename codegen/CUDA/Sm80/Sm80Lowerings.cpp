@@ -96,11 +96,9 @@ std::string sm80::findBackwardObstacle(const Lowering &lowering) {
   BackwardOperands launch(plan, countHeadElements(plan),
                           getHeadDims(operands.values),
                           lowering.target.near.blockBytes);
-  if (plan.hasPositions && !launch.sinks.offsets.empty())
-    return "trained values are over offsets of given positions";
   for (auto [reads, wantsGradient] :
        llvm::zip_equal(plan.tileReads, plan.paramWantsGradient))
-    if (wantsGradient && reads.when != TileReads::never)
+    if (wantsGradient && reads.when == TileReads::always)
       return "scores read trained parameters themselves";
   if (!launch.tile.exists())
     return "a block has not enough shared memory for the tables of the score";
