@@ -211,7 +211,8 @@ private:
 
   Rank getRank(const Path &path) const {
     return {countWork(path.instructions),
-            countKinds(path.instructions, {"LDGSTS"}), -path.loops,
+            countKinds(path.instructions, {"LDGSTS"}),
+            -path.loops - countKinds(path.instructions, {"CALL"}),
             -static_cast<int64_t>(path.instructions.size())};
   }
   std::optional<Path> append(size_t block, const Paths &best) const;
@@ -233,8 +234,6 @@ std::optional<PathSearch::Path> PathSearch::append(size_t block,
     return std::nullopt;
   Path path{listing.blocks[block].instructions, found->loops};
   append_range(path.instructions, found->instructions);
-  path.loops += any_of(listing.blocks[block].next,
-                       [&](size_t next) { return next <= block; });
   return path;
 }
 
@@ -247,23 +246,31 @@ std::optional<Instructions> PathSearch::find(const Loop &loop) const {
     size_t block, numNext;
   };
   std::vector<Visit> stack{{loop.start, 0}};
-  std::vector<bool> isEntered(listing.blocks.size());
+  std::vector<bool> isEntered(listing.blocks.size()),
+      endLoops(listing.blocks.size());
   isEntered[loop.start] = true;
   while (!stack.empty()) {
     auto &[block, numNext] = stack.back();
     const std::vector<size_t> &next = listing.blocks[block].next;
     if (block != loop.end && numNext < next.size()) {
       size_t following = next[numNext++];
-      if (!best.contains(following) && !isEntered[following]) {
-        isEntered[following] = true;
-        stack.push_back({following, 0});
+      if (best.contains(following))
+        continue;
+      if (isEntered[following]) {
+        endLoops[block] = true; // what it is reached from
+        continue;
       }
+      isEntered[following] = true;
+      stack.push_back({following, 0});
       continue;
     }
     size_t done = block;
     stack.pop_back();
-    if (!best.contains(done))
-      best[done] = append(done, best);
+    if (best.contains(done))
+      continue;
+    best[done] = append(done, best);
+    if (best[done])
+      best[done]->loops += endLoops[done];
   }
   std::optional<Path> &found = best[loop.start];
   return found ? std::optional(std::move(found->instructions)) : std::nullopt;

@@ -54,8 +54,8 @@ int64_t countKinds(const Instructions &instructions,
 /// loop with the most arithmetic. It has paths that are rarely taken: rows that
 /// are not aligned, tiles of which the mask shows a part. The pass is along the
 /// path with the most products (or arithmetic), of these one with the most
-/// copies to shared memory, of these one with the fewest loops, and of these
-/// the shortest.
+/// copies to shared memory, of these one with the fewest loops and calls,
+/// and of these the shortest.
 Instructions findMainLoop(const KernelListing &listing);
 
 /// Likewise what a pass of each loop runs that multiplies no matrices but
