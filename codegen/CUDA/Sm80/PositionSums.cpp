@@ -5,6 +5,7 @@
 #include "codegen/Payload/Payload.h"
 #include "codegen/Tables/OffsetRange.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -245,11 +246,33 @@ void PositionSums::addToParam(BlockArgument param, ValueRange indices,
           inside, kernel.compare(arith::CmpIPredicate::ult, place, extent));
     entry = kernel.add(kernel.mul(entry, extent), place);
   }
-  kernel.when(inside, [&] {
-    Value sums = arguments.getAddress(*launch.readGradients[number],
-                                      {part, batch, keyHead});
-    kernel.addToF64(kernel.advance(sums, {entry}, kernel.f64), cotangent);
+  Value sums = arguments.getAddress(*launch.readGradients[number],
+                                    {part, batch, keyHead});
+  Value to = kernel.advance(sums, {entry}, kernel.f64);
+  if (llvm::all_of(indices, [&](Value index) { return isOfHead(index); })) {
+    kernel.when(inside, [&] { addOfLanes(cotangent, to); });
+    return;
+  }
+  inTurns(warpLanes, [&] {
+    kernel.when(inside,
+                [&] { thread.addAtomically(kernel.widen(cotangent), to); });
   });
+}
+
+/// Whether an index is the same at all scores of a head.
+bool PositionSums::isOfHead(Value index) {
+  OpBuilder &builder = kernel.builder;
+  return index == scorePoint.head(builder) ||
+         index == scorePoint.batch(builder) ||
+         matchPattern(index, m_Constant());
+}
+
+/// Adds what all lanes have to one number.
+void PositionSums::addOfLanes(Value addend, Value to) {
+  for (int64_t apart = 1; apart < warpLanes; apart *= 2)
+    addend = kernel.addF(addend, thread.shuffleXor(addend, apart));
+  kernel.when(kernel.equal(kernel.fromI32(thread.lane), 0),
+              [&] { thread.addAtomically(kernel.widen(addend), to); });
 }
 
 /// Where the point stands. Reads of parameters have sums of their own; values
@@ -265,8 +288,8 @@ void PositionSums::pullBack(const Hoisted *hoisted, Value cotangent) {
     }
     assert(other->form == HoistForm::HeadScalar &&
            "a value over offsets uses none of rows");
-    kernel.addToF64(
-        arguments.getAddress(launch.getSums(*other), {0, 0, ofWarps}), own);
+    addOfLanes(own,
+               arguments.getAddress(launch.getSums(*other), {0, 0, ofWarps}));
   }
 }
 
@@ -293,6 +316,7 @@ void PositionSums::addInPlace(const Hoisted *hoisted, ValueRange cotangents) {
                                           thread.rem(number, 2)));
     Value cotangent = kernel.load(kernel.f32, kernel.advance(memory, {own}));
     scorePoint.standAt(query, key);
-    inTurns(warpLanes, [&] { pullBack(hoisted, cotangent); });
+    pullBack(hoisted, cotangent);
+    thread.synchronizeWarp();
   });
 }

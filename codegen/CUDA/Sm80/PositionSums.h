@@ -7,9 +7,9 @@
 // take turns. An addition is an atomic that gives nothing back, and between
 // two columns the warp waits for its lanes, so that each sum has one order.
 //
-// Where tables do not hold the offsets in use, values are pulled back at each
-// score in turn, to sums of the parameters that they are made of. That is slow,
-// and rare: see OffsetRange.h.
+// Where tables do not hold the offsets in use (OffsetRange.h), values are
+// pulled back where they are computed, to sums of the parameters that they are
+// made of: lanes take turns at elements of these, and sum up what is of a head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -60,6 +60,8 @@ private:
   void pullBack(const Hoisted *hoisted, mlir::Value cotangent);
   void addToParam(mlir::BlockArgument param, mlir::ValueRange indices,
                   mlir::Value cotangent);
+  bool isOfHead(mlir::Value index);
+  void addOfLanes(mlir::Value addend, mlir::Value to);
   void forEach(int64_t count, llvm::function_ref<void(Index)> body);
   /// Runs `body` in one lane after the other.
   void inTurns(int64_t lanes, llvm::function_ref<void()> body);
