@@ -71,6 +71,8 @@ public:
 
 private:
   Value *callMember(Member member, Type *result, ArrayRef<Value *> arguments);
+  /// Goes to the begin of a function.
+  void enter(Function &function);
   /// The number of an instruction in its function.
   Value *getPlace(const Instruction &instruction);
   Value *replace(CallInst &call);
@@ -102,15 +104,25 @@ private:
   SmallVector<Constant *> sources; ///< of the places of a function
   Function *current = nullptr;
   Value *given = nullptr, *results = nullptr; ///< words of the thread
+  /// What stays the same in a thread is asked for once, where its function
+  /// begins: the calls, by member, and the thread's number.
+  SmallDenseMap<unsigned, Value *> members;
+  Value *thread = nullptr;
 };
 } // namespace
 
 Value *Emulation::callMember(Member member, Type *result,
                              ArrayRef<Value *> arguments) {
-  Value *calls = builder.CreateLoad(builder.getPtrTy(), table);
-  Value *address = builder.CreateConstInBoundsGEP1_32(
-      builder.getPtrTy(), calls, static_cast<unsigned>(member));
-  Value *callee = builder.CreateLoad(builder.getPtrTy(), address);
+  Value *&callee = members[static_cast<unsigned>(member)];
+  if (!callee) {
+    IRBuilder<>::InsertPointGuard guard(builder);
+    BasicBlock &entry = current->getEntryBlock();
+    builder.SetInsertPoint(&entry, entry.getFirstInsertionPt());
+    Value *calls = builder.CreateLoad(builder.getPtrTy(), table);
+    Value *address = builder.CreateConstInBoundsGEP1_32(
+        builder.getPtrTy(), calls, static_cast<unsigned>(member));
+    callee = builder.CreateLoad(builder.getPtrTy(), address);
+  }
   SmallVector<Type *> types =
       map_to_vector(arguments, [](Value *value) { return value->getType(); });
   CallInst *call = builder.CreateCall(
@@ -119,6 +131,14 @@ Value *Emulation::callMember(Member member, Type *result,
   call->addFnAttr(Attribute::Convergent);
   call->addFnAttr(Attribute::NoUnwind);
   return call;
+}
+
+void Emulation::enter(Function &function) {
+  current = &function;
+  members.clear();
+  given = results = nullptr;
+  BasicBlock &entry = function.getEntryBlock();
+  builder.SetInsertPoint(&entry, entry.getFirstInsertionPt());
 }
 
 /// "model.mlir:3:4", where an instruction has a location.
@@ -158,14 +178,13 @@ Value *Emulation::replaceInWarp(IntrinsicInst &intrinsic) {
     return intrinsic.getArgOperand(number);
   };
   auto getLane = [&] {
-    return builder.CreateAnd(callMember(Member::GetThread, word, {}),
-                             builder.getInt32(warpLanes - 1));
+    return builder.CreateAnd(thread, builder.getInt32(warpLanes - 1));
   };
   switch (intrinsic.getIntrinsicID()) {
   case Intrinsic::nvvm_read_ptx_sreg_laneid:
     return getLane();
   case Intrinsic::nvvm_read_ptx_sreg_tid_x:
-    return callMember(Member::GetThread, word, {});
+    return thread;
   case Intrinsic::nvvm_shfl_sync_idx_i32:
     return callMember(Member::Shuffle, word,
                       {argument(1), argument(2), getPlace(intrinsic)});
@@ -244,7 +263,6 @@ Value *Emulation::toWord(Member member, IntrinsicInst &intrinsic) {
 /// By exchanges of pairs: all lanes meet as often.
 Value *Emulation::joinLanes(IntrinsicInst &intrinsic, Intrinsic::ID join) {
   Value *number = intrinsic.getArgOperand(0);
-  Value *thread = callMember(Member::GetThread, number->getType(), {});
   Value *lane = builder.CreateAnd(thread, builder.getInt32(warpLanes - 1));
   for (int64_t apart = warpLanes / 2; apart >= 1; apart /= 2) {
     Value *other = builder.CreateXor(lane, builder.getInt32(apart));
@@ -355,8 +373,6 @@ void Emulation::giveShared(Function &function) {
   if (!memory)
     return;
   convertUsersOfConstantsToInstructions({memory}, &function);
-  builder.SetInsertPoint(&function.getEntryBlock(),
-                         function.getEntryBlock().getFirstInsertionPt());
   Value *address = builder.CreateAddrSpaceCast(
       callMember(Member::GetShared, builder.getPtrTy(), {}), memory->getType());
   memory->replaceUsesWithIf(address, [&](Use &use) {
@@ -433,6 +449,7 @@ GlobalVariable *Emulation::describe(StringRef kernel, Function &function) {
 }
 
 void Emulation::runInWarp(CallInst &call) {
+  enter(*call.getFunction());
   builder.SetInsertPoint(&call);
   StringRef kernel = call.getFunction()->getName();
   Function *scratch =
@@ -448,11 +465,11 @@ void Emulation::runInWarp(CallInst &call) {
 
 void Emulation::emulate(Function &function) {
   sources.clear();
-  current = &function;
-  given = results = nullptr;
   SmallVector<Instruction *> known;
   for (Instruction &instruction : instructions(function))
     known.push_back(&instruction);
+  enter(function);
+  thread = callMember(Member::GetThread, builder.getInt32Ty(), {});
   giveShared(function);
   for (Instruction *instruction : known) {
     builder.SetInsertPoint(instruction);
