@@ -35,8 +35,15 @@ uint64_t Block::draw() {
 }
 
 void Block::drawOrder(Warp &warp) {
-  for (int i = warpThreads - 1; i > 0; --i)
-    std::swap(warp.order[i], warp.order[draw() % (i + 1)]);
+  // Two numbers below i + 1 of each draw: the high half of its product with a
+  // half. The remainder of a division would take longer than what threads do
+  // between two meetings.
+  uint64_t drawn = 0;
+  for (uint32_t i = warpThreads - 1; i > 0; --i, drawn >>= 32) {
+    if (i % 2 != 0)
+      drawn = draw();
+    std::swap(warp.order[i], warp.order[(drawn & 0xffffffff) * (i + 1) >> 32]);
+  }
   warp.turn = 0;
 }
 
@@ -251,11 +258,15 @@ static std::string describeAddress(const Access &access, int32_t thread,
 void Block::access(const Access &access) {
   if (!isAligned(access))
     stop(describeAddress(access, running, *work.code));
-  // Most accesses are loads of the block's own memory, with which nothing is
-  // wrong: they take a few instructions.
+  if (!work.checksMemory && !work.checksRaces)
+    return;
+  // Most accesses are loads of the block's own memory, or of an input, with
+  // which nothing is wrong: they take a few instructions.
   bool holds = access.isLoad() && !copies.isAnyUnderWay() &&
                (ofScratch.holds(access) || ofShared.holds(access));
   if (holds && (!work.checksRaces || races.noteLoad(access, running)))
+    return;
+  if (access.isLoad() && inputs.hold(access, work.checksMemory))
     return;
   if (checkMemory(access))
     checkRace(access, running);
@@ -263,8 +274,6 @@ void Block::access(const Access &access) {
 
 /// Whether the launch may change what is accessed: else nothing conflicts.
 bool Block::checkMemory(const Access &access) {
-  if (!work.checksMemory && !work.checksRaces)
-    return false;
   auto fail = [&](const std::string &what) {
     stop("thread " + std::to_string(running) + " " + what + " (" +
          describePlace(*work.code, "access", access.place) + ")");
@@ -295,6 +304,8 @@ bool Block::checkMemory(const Access &access) {
         access, *operand, static_cast<int32_t>(work.begin), *work.code);
   if (!wrong.empty())
     fail(wrong);
+  if (!changes)
+    inputs.add(*operand);
   return changes;
 }
 
@@ -434,6 +445,7 @@ void Block::prepare(const BlockWork &given) {
   ofShared = WrittenBytes(shared.data(), work.code->sharedBytes);
   if (work.checksMemory || work.checksRaces)
     ofScratch = WrittenBytes(work.scratch, work.scratchBytes);
+  inputs.clear();
   copies.clear(work.code->warps * warpThreads);
   contexts.resize(count * warpThreads);
   while (stacks.size() < contexts.size())

@@ -131,6 +131,7 @@ private:
 
   std::vector<Line> shared;
   WrittenBytes ofShared, ofScratch;
+  RecentInputs inputs;
   AsyncCopies copies;
   RaceCheck races;
 };

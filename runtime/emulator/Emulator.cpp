@@ -35,10 +35,11 @@ static uint64_t getSeed(const char *name) {
 /// How approximations are rounded in the blocks that a thread of the host runs.
 static thread_local uint64_t theRounding = 0;
 
-static Block &getBlock() {
-  static thread_local Block block;
-  return block;
-}
+/// The block that a thread of the host runs. A pointer, which the calls below
+/// find without asking whether it has been made.
+static thread_local Block *theBlock = nullptr;
+
+static Block &getBlock() { return *theBlock; }
 
 /// How many items each block runs where races are checked, by its number and
 /// the seed. Two items conflict in other ways in one block, where one comes
@@ -61,6 +62,8 @@ static void run(const ThreadCode *code, const int64_t *arguments, int64_t begin,
                     .checksBanks = isCheckRequested("banks")};
   uint64_t seed = getSeed("SEXTANT_SCHEDULE");
   theRounding = getSeed("SEXTANT_ROUNDING");
+  static thread_local Block ofThread;
+  theBlock = &ofThread;
   bool checksItems = work.checksRaces && work.memory;
   uint64_t block = seed;
   for (int64_t item = begin; item < end; item = work.end) {

@@ -97,6 +97,11 @@ Operand::Operand(std::string name, const Tensor &tensor, bool isStored)
   std::tie(begin, end) = getRange(tensor);
 }
 
+void RecentInputs::add(const Operand &input) {
+  if (std::find(inputs.begin(), inputs.end(), &input) == inputs.end())
+    inputs[oldest++ % inputs.size()] = &input;
+}
+
 static std::mutex launchesMutex;
 static std::unordered_map<const int64_t *, LaunchMemory *> launches;
 
@@ -131,12 +136,9 @@ LaunchMemory *LaunchMemory::find(const int64_t *arguments) {
 
 const Operand *LaunchMemory::findOperand(const Access &access) const {
   const Operand *found = nullptr;
-  uintptr_t begin = access.begin();
-  uintptr_t end = begin + static_cast<uintptr_t>(access.bytes);
   for (const Operand &operand : operands)
-    if (begin >= operand.begin && end <= operand.end)
-      if (!found || operand.isStored)
-        found = &operand; // the same tensor may be given twice
+    if (operand.contains(access) && (!found || operand.isStored))
+      found = &operand; // the same tensor may be given twice
   return found;
 }
 

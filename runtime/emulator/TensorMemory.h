@@ -12,6 +12,8 @@
 #include "runtime/Tensor.h"
 #include "runtime/emulator/WarpCalls.h"
 #include "runtime/emulator/WrittenBytes.h"
+#include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 
@@ -54,6 +56,31 @@ struct Operand {
   WrittenBytes *fresh = nullptr; ///< the fresh tensor that it is of
 
   Operand(std::string name, const Tensor &tensor, bool isStored);
+
+  /// Whether all of an access lies here.
+  bool contains(const Access &access) const {
+    return access.begin() >= begin &&
+           access.begin() + static_cast<uintptr_t>(access.bytes) <= end;
+  }
+};
+
+/// Operands that a launch does not change, those that were loaded from last.
+class RecentInputs {
+public:
+  void clear() { inputs.fill(nullptr); }
+  void add(const Operand &input);
+  /// Whether a load is of values of one of them, of which there is nothing to
+  /// note; an answer in a few instructions, which may be false all the same.
+  bool hold(const Access &load, bool checksMemory) const {
+    return std::any_of(inputs.begin(), inputs.end(), [&](const Operand *input) {
+      return input && input->contains(load) &&
+             (!checksMemory || !input->fresh || input->fresh->holds(load));
+    });
+  }
+
+private:
+  std::array<const Operand *, 4> inputs = {};
+  unsigned oldest = 0; ///< makes room for the next one
 };
 
 /// The operands of one launch, while it runs. Work items of different blocks

@@ -91,6 +91,18 @@ template <Space space> static void storeOneFurther(Function &function) {
   }
 }
 
+/// All but the last loads are still of the tensor.
+static void loadOneFurther(Function &function) {
+  for (Instruction &instruction : instructions(function))
+    if (auto *load = dyn_cast<LoadInst>(&instruction))
+      if (load->getType()->isFloatTy() &&
+          isIn(function, load->getPointerOperand(), Space::Tensor)) {
+        IRBuilder<> builder(load);
+        load->setOperand(0, builder.CreateConstGEP1_32(
+                                load->getType(), load->getPointerOperand(), 1));
+      }
+}
+
 static void storeHalfAnElementFurther(Function &function) {
   for (StoreInst *store : getStores(function, Space::Tensor)) {
     IRBuilder<> builder(store);
@@ -180,6 +192,13 @@ TEST(SeededFaults, AStoreBehindATensor) {
       {"kernel 'attention_0_forward': thread ",
        " stores 4 bytes up to 4 bytes past the end of operand ",
        "f32 [1, 2, 40", " at model.mlir:6:"});
+}
+
+TEST(SeededFaults, ALoadBehindATensor) {
+  expectTexts(run("attention_0_forward", loadOneFurther, "memory"),
+              {"kernel 'attention_0_forward': thread ",
+               " loads 4 bytes up to 4 bytes past the end of operand ",
+               " at model.mlir:6:"});
 }
 
 TEST(SeededFaults, AStoreBetweenTwoElements) {
