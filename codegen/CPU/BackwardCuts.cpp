@@ -31,6 +31,7 @@ private:
   Value floorDiv(Value a, Value b) const {
     return sizes.create<arith::DivSIOp>(a, sizes.max(b, one));
   }
+  Value joinChunks(Value chunks) const;
   Value wantItems(int64_t items) const {
     Value by = ofAllHeads ? batch : sizes.mul(batch, keyHeads);
     return sizes.ceilDiv(sizes.constant(items), sizes.max(by, one));
@@ -54,6 +55,35 @@ private:
 };
 } // namespace
 
+/// So many chunks where their bytes are few enough; else as few as pass no more
+/// often. What is left of a pass is one as well.
+Value Cutter::joinChunks(Value chunks) const {
+  Value kept = sizes.constant(shape.tiles);
+  Value passes = sizes.ceilDiv(sizes.ceilDiv(tiles, chunks), kept);
+  Value keysOfChunk = sizes.ceilDiv(keys, chunks);
+  auto scale = [&](Value extent, int64_t by) {
+    return sizes.mul(extent, sizes.constant(by));
+  };
+  auto add = [&](Value a, Value b) {
+    return sizes.create<arith::AddIOp>(a, b);
+  };
+  // K, V and their gradients pass once, Q, dO and dQ with every pass, and dQ
+  // again when it is summed up.
+  int64_t row = shape.headDim + shape.valueDim;
+  Value ofQuery =
+      add(scale(passes, row + shape.headRow), sizes.constant(shape.headRow));
+  Value words = add(sizes.mul(queries, ofQuery), scale(keysOfChunk, 2 * row));
+  Value flops = scale(sizes.mul(queries, keysOfChunk),
+                      2 * (3 * shape.headDim + 2 * shape.valueDim));
+  Value areSmall = sizes.min(
+      one, floorDiv(flops, scale(words, 4 * leastFlopsPerByte * 9 / 8)));
+  passes = sizes.ceilDiv(tiles, kept);
+  Value few =
+      sizes.ceilDiv(passes, sizes.max(one, sizes.ceilDiv(passes, chunks)));
+  Value more = sizes.create<arith::SubIOp>(chunks, few);
+  return add(few, sizes.mul(areSmall, more));
+}
+
 /// As many as items are wanted, each with a copy of dQ.
 Value Cutter::countChunks() const {
   const Granularity &granularity = lowering.target.granularity;
@@ -66,8 +96,9 @@ Value Cutter::countChunks() const {
   Value chunks = sizes.min(tiles, sizes.min(wanted, most));
   if (ofAllHeads) { // else a tile is a chunk whose bytes are few enough
     Value large = sizes.ceilDiv(tiles, sizes.constant(shape.chunkTiles));
-    chunks =
-        sizes.min(chunks, sizes.max(large, wantItems(leastItemsOfAllHeads)));
+    Value least = sizes.min(chunks, wantItems(leastItemsOfAllHeads));
+    chunks = sizes.max(one, sizes.min(chunks, sizes.max(large, least)));
+    chunks = sizes.max(least, joinChunks(chunks));
   }
   return sizes.max(one, chunks);
 }

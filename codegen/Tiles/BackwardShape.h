@@ -54,8 +54,7 @@ struct BackwardShape {
 
   /// For scores of all of so many heads: tiles of one panel, of which some are
   /// kept at once, and blocks of whole vectors, as windows of their offsets
-  /// are. The fewer queries a block has, the more tiles fit: it has fewer only
-  /// where else more bytes would pass than is good (CacheTraffic.h).
+  /// are. A small cache is enough where few bytes pass then (CacheTraffic.h).
   void keepTilesOfAllHeads(int64_t heads) {
     queries = llvm::alignTo(queries, stride - keys);
     panels = 1;
@@ -66,17 +65,17 @@ struct BackwardShape {
     if (isNear)
       return;
     unpacksKeys = true;
-    for (int64_t cache : {secondCache, largeSecondCache})
-      for (queries = paddedRows; queries >= leastQueries; queries /= 2) {
-        // An eighth is for what payloads keep.
-        tiles = chunkTiles = countFittingTiles(cache / heads * 7 / 8);
-        if (countPasses() == 1)
-          return;
-      }
+    for (int64_t cache : {secondCache, largeSecondCache}) {
+      // An eighth is for what payloads keep.
+      keepMostTiles(cache / heads * 7 / 8);
+      chunkTiles = tiles;
+      if (countPasses() == 1)
+        return;
+    }
     // What is too much then is fetched again, but that alone: blocks take their
     // tiles back and forth.
     queries = leastQueries;
-    tiles = countFittingTiles(largeSecondCache / heads);
+    tiles = countFittingTiles(largeSecondCache / heads, queries);
     chunkTiles = tiles * countPasses();
   }
 
@@ -157,11 +156,23 @@ private:
   /// Of scores of all heads, beside the scores of a block of queries and the
   /// rows of two, since those of one are still there when the tiles pass again
   /// with the next one, in so many bytes of cache for a head.
-  int64_t countFittingTiles(int64_t bytes) const {
-    int64_t ofBlock = queries * 2 * (2 * headRow + valueRow + panel);
+  int64_t countFittingTiles(int64_t bytes, int64_t rows) const {
+    int64_t ofBlock = rows * 2 * (2 * headRow + valueRow + panel);
     return std::clamp<int64_t>((bytes / 4 - ofBlock) /
                                    (panel * getWordsPerKey()),
                                1, mostKeys / panel);
+  }
+
+  /// Keeps as many tiles as so many bytes of cache for a head have room for.
+  /// The fewer queries a block has, the more tiles fit: it has fewer only where
+  /// they do.
+  void keepMostTiles(int64_t bytes) {
+    tiles = 0;
+    for (int64_t rows = paddedRows; rows >= leastQueries; rows /= 2)
+      if (int64_t fitting = countFittingTiles(bytes, rows); fitting > tiles) {
+        tiles = fitting;
+        queries = rows;
+      }
   }
 
   /// How often Q, dO and dQ pass in a chunk whose traffic is small, dQ once

@@ -6,7 +6,9 @@
 // them (CacheTraffic.h):
 //
 //   for each few tiles of keys:
-//     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
+//     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T; before, of
+//       the tiles that were in their place, dK and dV of all heads: transposed
+//       into rows, row maps pulled back
 //     for each block of queries (the first tiles clear its dQ), for each of the
 //       tiles that see some of it, back and forth:
 //       the window of its offsets
@@ -19,7 +21,6 @@
 //       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K, whose rows
 //         are made of K^T
 //       the window of gradients
-//     dK, dV of all heads: transposed into rows, row maps pulled back
 //
 // Items share dQ, of which each chunk has its own, and where queries are cut dK
 // and dV, of which each part has its own.
@@ -51,7 +52,9 @@ private:
   };
 
   void enterHead(Index number);
-  void emitTiles(Index first, Index step);
+  void emitPasses(Index step);
+  void emitBlocks(Index first,
+                  function_ref<void(function_ref<void()>)> forEachTile);
   void forEachKeyHead(function_ref<void()> body);
   void clearQueryGradient();
   void emitBlock();
@@ -131,34 +134,79 @@ void AllHeadsBackwardLoopNest::emitItem() {
         kernel.less(at.getFirstKey(), at.getLength(pos::Side::key)), [] {},
         clearAll);
   Index step = kernel.mul(chunks, shape.keys);
-  kernel.loop(kernel.mul(at.chunk, shape.keys), at.getLength(pos::Side::key),
-              kernel.mul(step, shape.tiles),
-              [&](Value first) { emitTiles(first, step); });
+  if (shape.tiles > 1)
+    return emitPasses(step);
+  kernel.loop(at.getFirstKey(), at.getLength(pos::Side::key), step,
+              [&](Value first) {
+                at.place = 0;
+                at.enterTile(first);
+                forEachKeyHead([&] { keys.load(); });
+                emitBlocks(first, [](function_ref<void()> body) { body(); });
+                forEachKeyHead([&] { keys.store(); });
+              });
 }
 
-/// The tiles that are kept at once, from key `first` on, `step` apart.
-void AllHeadsBackwardLoopNest::emitTiles(Index first, Index step) {
-  Index rest = kernel.sub(at.getLength(pos::Side::key), first);
-  Index count = kernel.min(shape.tiles, kernel.ceilDiv(rest, step));
-  auto forEachTile = [&](function_ref<Index(Index)> order,
-                         function_ref<void()> body) {
-    auto enterTile = [&](Index place) {
-      at.place = place;
-      at.enterTile(kernel.add(first, kernel.mul(place, step)));
-      body();
-    };
-    if (shape.tiles == 1)
-      return enterTile(0);
-    kernel.loop(0, count, 1, [&](Value place) { enterTile(order(place)); });
+/// Passes over the queries, each with the tiles that are kept at once, `step`
+/// apart. What goes through the tiles goes back and forth, so that it begins
+/// with what the cache holds for sure: blocks, and between passes the turn, in
+/// which the tiles of one are stored and those of the next are loaded.
+void AllHeadsBackwardLoopNest::emitPasses(Index step) {
+  Index length = at.getLength(pos::Side::key);
+  Index begin = at.getFirstKey(), keysOfPass = kernel.mul(step, shape.tiles);
+  auto countTiles = [&](Index first) {
+    Index rest = kernel.max(kernel.sub(length, first), 0);
+    return kernel.min(shape.tiles, kernel.ceilDiv(rest, step));
   };
-  auto inOrder = [](Index place) { return place; };
-  // Every other block goes back: it begins with what the cache holds for sure.
-  auto backAndForth = [&](Index place) {
-    Index block = kernel.div(at.firstQuery, shape.queries);
-    Index last = kernel.sub(kernel.sub(count, 1), place);
-    return kernel.select(kernel.equal(kernel.rem(block, 2), 0), place, last);
+  auto enterTile = [&](Index first, Index place) {
+    at.place = place;
+    at.enterTile(kernel.add(first, kernel.mul(place, step)));
   };
-  forEachTile(inOrder, [&] { forEachKeyHead([&] { keys.load(); }); });
+  auto backAndForth = [&](Index count, Index time,
+                          function_ref<void(Index)> body) {
+    Value isBack = kernel.equal(kernel.rem(time, 2), 1);
+    kernel.loop(0, count, 1, [&](Value place) {
+      Index last = kernel.sub(kernel.sub(count, 1), place);
+      body(kernel.select(isBack, last, place));
+    });
+  };
+  Index blocks = kernel.ceilDiv(at.getLength(pos::Side::query), shape.queries);
+  // After the last pass there is one more turn.
+  kernel.loop(
+      begin, kernel.add(length, keysOfPass), keysOfPass, [&](Value first) {
+        Index before = kernel.sub(first, keysOfPass);
+        Index count = countTiles(first);
+        Index countBefore =
+            kernel.select(kernel.less(before, begin), 0, countTiles(before));
+        Index turn =
+            kernel.mul(kernel.div(kernel.sub(first, begin), keysOfPass),
+                       kernel.add(blocks, 1));
+        backAndForth(kernel.max(count, countBefore), turn, [&](Index place) {
+          kernel.when(kernel.less(place, countBefore), [&] {
+            enterTile(before, place);
+            forEachKeyHead([&] { keys.store(); });
+          });
+          kernel.when(kernel.less(place, count), [&] {
+            enterTile(first, place);
+            forEachKeyHead([&] { keys.load(); });
+          });
+        });
+        kernel.when(kernel.less(0, count), [&] {
+          emitBlocks(first, [&](function_ref<void()> body) {
+            Index block = kernel.div(at.firstQuery, shape.queries);
+            backAndForth(count, kernel.add(kernel.add(turn, 1), block),
+                         [&](Index place) {
+                           enterTile(first, place);
+                           body();
+                         });
+          });
+        });
+      });
+}
+
+/// The blocks of queries with the tiles from key `first` on, at each of which
+/// `forEachTile` stands.
+void AllHeadsBackwardLoopNest::emitBlocks(
+    Index first, function_ref<void(function_ref<void()>)> forEachTile) {
   // Sums in f32 are of few terms, but a warp takes long to add them to others.
   auto withSums = [&](bool areAddedHere, function_ref<void()> body) {
     if (areAddedHere)
@@ -174,7 +222,7 @@ void AllHeadsBackwardLoopNest::emitTiles(Index first, Index step) {
       if (!launch.keyRows)
         kernel.when(areFirst, [&] { clearQueryGradient(); });
       withSums(!shape.isNear, [&] {
-        forEachTile(backAndForth, [&] {
+        forEachTile([&] {
           mask.enterTile();
           Visibility block = mask.classifyRows(firstOfBlock, shape.queries);
           kernel.when(block.some, [&] { emitBlock(); });
@@ -182,7 +230,6 @@ void AllHeadsBackwardLoopNest::emitTiles(Index first, Index step) {
       });
     });
   });
-  forEachTile(inOrder, [&] { forEachKeyHead([&] { keys.store(); }); });
 }
 
 /// Of the block, of all heads, and behind the last block of its padding. So it
