@@ -12,6 +12,7 @@
 #include "codegen/Rows/Finish.h"
 #include "codegen/Rows/RowGradients.h"
 #include "codegen/Rows/RowProducts.h"
+#include "codegen/Rows/RowsApart.h"
 #include "codegen/Tables/PiecewiseLinearTable.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -65,7 +66,7 @@ private:
   RowStatistics launchStatistics();
   void addReads(const RowStatistics &statistics);
   PartialSum makeKeyProductSum(const RowProducts &products);
-  Value padApart(Value rows);
+  void addRowsApart();
   void makeOffsetSums(const OffsetProduct &product);
   void makeSums();
   void addWrites();
@@ -135,8 +136,10 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
   launch.inverseSum = operands.read(statistics.inverseSum);
   launch.negativeDelta = operands.read(statistics.negativeDelta);
   launch.sites.append(plan, tables, operands.layout, operands.reads);
-  if (weights)
+  if (weights) {
     launch.packed = operands.read(tables.packed);
+    addRowsApart();
+  }
   for (auto [number, table] : llvm::enumerate(plan.rowTables)) {
     rowProducts.emplace_back(table, op.getQuery(), op.getKey(), op.getParams());
     rowProducts.back().used =
@@ -168,6 +171,29 @@ void BackwardLowering::addReads(const RowStatistics &statistics) {
   }
 }
 
+/// Copies rows that the main kernel would read in place, if heads share sets of
+/// a cache.
+void BackwardLowering::addRowsApart() {
+  const BackwardShape &shape = launch.shape;
+  if (shape.isNear || !launch.element.isF32())
+    return;
+  auto copy = [&](StringRef suffix, unsigned operand, Value rows, int64_t row) {
+    int64_t ofQuery = shape.headDim + shape.valueDim + shape.headRow;
+    Value copied = launchRowsApart(lowering, suffix, rows, paddedQueries,
+                                   shape.paddedRows, row, ofQuery);
+    return RowsApart{operand, operands.read(copied)};
+  };
+  if (weights->getHeads() <= RowsApart::mostInPlace)
+    return;
+  if (plan.queryRows.empty() && shape.readsInPlace(shape.headParts))
+    launch.queriesApart =
+        copy("queries_apart", launch.sites.query, op.getQuery(), shape.headRow);
+  if (shape.readsInPlace(shape.valueParts))
+    launch.outputGradientsApart =
+        copy("output_gradients_apart", launch.outputGradients.front(),
+             op.getOutputGradients().front(), shape.valueRow);
+}
+
 /// Gradients of products of keys, one per lane of each part.
 PartialSum BackwardLowering::makeKeyProductSum(const RowProducts &products) {
   return makePartialSum(
@@ -177,17 +203,6 @@ PartialSum BackwardLowering::makeKeyProductSum(const RowProducts &products) {
       f32, /*zero=*/true, target.width);
 }
 
-/// Rows of a head, padded, such that those of other heads lie in other sets of
-/// a cache: a block of scores of all heads adds to rows of every head, which an
-/// even number of `paddedRows` would put where those of the head before lie.
-Value BackwardLowering::padApart(Value rows) {
-  int64_t unit = launch.shape.paddedRows;
-  auto add = [&](Value value, int64_t number) {
-    return sizes.create<arith::AddIOp>(value, sizes.constant(number));
-  };
-  return add(sizes.roundUp(add(rows, unit), 2 * unit), -unit);
-}
-
 /// Partial sums of all but hoisted values.
 void BackwardLowering::makeSums() {
   Value heads = lowering.getDim(op.getQuery(), 1);
@@ -195,9 +210,10 @@ void BackwardLowering::makeSums() {
     return makePartialSum(lowering, cuts.chunks, heads, {rows, row}, f32,
                           /*zero=*/false, last);
   };
-  launch.queryGradient =
-      ofRows(weights ? padApart(paddedQueries) : paddedQueries, {},
-             launch.shape.headRow);
+  launch.queryGradient = ofRows(
+      weights ? padApart(lowering, paddedQueries, launch.shape.paddedRows)
+              : paddedQueries,
+      {}, launch.shape.headRow);
   // The gradients of products, and what scans keep.
   for (auto [products, table] : llvm::zip_equal(rowProducts, plan.rowTables))
     launch.rowProductGradients.push_back(

@@ -100,6 +100,12 @@ struct BackwardShape {
     return (copies * headRow + valueRow) / perStep() + headRow + valueRow;
   }
 
+  /// Whether products of scores of all heads can read rows of f32 where they
+  /// are: a product of columns reads whole groups of lanes.
+  bool readsInPlace(const RowParts &parts) const {
+    return parts.isSingle() && parts.getDim() % rows == 0;
+  }
+
   /// Rows of a step of a contraction over queries or keys.
   int64_t perStep() const { return dot ? 2 : 1; }
 

@@ -42,7 +42,8 @@
 // heads, at most 80 operations a byte in long chunks; 20 get 60, 24 get 40, 32
 // get 20. More would take the scores of all heads from beyond the cache, or
 // passes over heads that make them again. Of 5 heads and more what is kept is
-// too much for 1 MiB; there it passes once per block of queries.
+// too much for 1 MiB; there it passes once per block of queries. Rows of heads
+// that share sets of the cache pass more often: they are copied (RowsApart.h).
 //
 // The unit test of this name counts both; tools/bench/bytes.py counts the same
 // by simulating the caches.
@@ -62,6 +63,10 @@ constexpr int64_t secondCache = 1024 * 1024;
 /// Of a large one, which kernels of all heads at once count on where a small
 /// one has no room for what makes few bytes pass.
 constexpr int64_t largeSecondCache = 2 * secondCache;
+
+/// Bytes after which sets of a second cache begin again: 1 MiB of eight ways,
+/// as 2 MiB of 16.
+constexpr int64_t cacheWay = secondCache / 8;
 
 /// Operations of a kernel for each byte beyond the second cache, at least.
 constexpr int64_t leastFlopsPerByte = 64;

@@ -49,7 +49,8 @@ func.func @forward(%x: tensor<?x2x?x8xf32>, %p: tensor<?xf32>, %w: tensor<?x?xf3
 
 // Rows of heads in the sums of dQ are an odd number of 64 rows apart, so that a
 // block of all heads lies in different sets of a cache.
-// CHECK-LABEL: func.func @backward
+// CHECK-LABEL: func.func @backward(
+// CHECK-NOT: apart
 // CHECK: exec.launch @kernels::@attention_backward_1_delta
 // CHECK: %[[UNIT:.+]] = arith.constant 64 : index
 // CHECK: %[[MORE:.+]] = arith.addi %{{.+}}, %[[UNIT]] : index
@@ -72,4 +73,25 @@ func.func @backward(%x: tensor<?x2x?x8xf32>, %s: tensor<?x2x?x2xf32>, %dl: tenso
     }
   }
   return %dq : tensor<?x2x?x8xf32>
+}
+
+// Of more than two heads there are copies of rows that are read in place, for
+// heads that share sets of a cache.
+// CHECK-LABEL: func.func @backward_of_four
+// CHECK: exec.launch @kernels::@attention_backward_2_queries_apart reads(%{{.+}} : tensor<?x4x?x8xf32>) writes(%[[Q:.+]] : tensor<?x4x?x8xf32>)
+// CHECK: exec.launch @kernels::@attention_backward_2_output_gradients_apart reads({{.+}}) writes(%[[DO:.+]] : tensor<?x4x?x8xf32>)
+// CHECK: exec.launch @kernels::@attention_backward_2_main reads({{.*}}%[[Q]], %[[DO]]{{.*}})
+func.func @backward_of_four(%x: tensor<?x4x?x8xf32>, %s: tensor<?x4x?x2xf32>, %dl: tensor<?x4x?xf32>, %w: tensor<?x?xf32>) -> tensor<?x4x?x8xf32> {
+  %dq, %dk, %dv = pos.attention_backward %x, %x, (%x), (%x), %s, (%x), %dl
+    params(%w : tensor<?x?xf32>) gradients []
+    : tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, (tensor<?x4x?x8xf32>), (tensor<?x4x?x8xf32>), tensor<?x4x?x2xf32>, (tensor<?x4x?x8xf32>), tensor<?x4x?xf32>
+    -> tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, (tensor<?x4x?x8xf32>) {
+  ^bb0(%w2: tensor<?x?xf32>):
+    pos.score {
+    ^bb0(%score: tensor<4xf32>):
+      %out = pos.contract %w2, %score : tensor<?x?xf32>, tensor<4xf32> -> tensor<4xf32>
+      pos.yield %out : tensor<4xf32>
+    }
+  }
+  return %dq : tensor<?x4x?x8xf32>
 }

@@ -134,6 +134,23 @@ def test_rows_in_place(target):
     compare(("leaky", 4, 4, 8, 2, 128, 128, (32, 32), ("causal",)), target, contiguous=True)
 
 
+def test_heads_that_share_sets_of_a_cache(target):
+    """Rows of heads a power of two apart, more of them than stay in place, are read from
+    copies: the same bits as of heads that lie side by side."""
+    case = ("leaky", 8, 8, 8, 2, 1000, 40, (16, 16))
+    program = sextant.compile(module("leaky", 8, 8, (16, 16), ("causal",)), target=target)
+    inputs = drawn(*case, torch.float32).cast(torch.float32)
+
+    def apart(tensor):
+        memory = torch.full((*tensor.shape[:2], 1024, tensor.shape[3]), torch.nan)
+        memory[:, :, : tensor.shape[2]] = tensor
+        return memory[:, :, : tensor.shape[2]]
+
+    together = kernel(program, inputs, lambda rows: rows)
+    for name, value in kernel(program, inputs, apart).items():
+        assert torch.equal(value, together[name]), name
+
+
 def test_window_skips_tiles(target):
     case = ("leaky", 8, 8, 8, 1, 300, 300, (32, 32), ("window",))
     compare(case, target)

@@ -58,8 +58,9 @@ private:
   void forEachKeyHead(function_ref<void()> body);
   void clearQueryGradient();
   void emitBlock();
-  Rows prepareRows(unsigned tensor, int64_t dim, int64_t row, bool mustCopy,
-                   Value buffer, function_ref<void()> copy);
+  Rows prepareRows(unsigned tensor, int64_t row, bool mustCopy,
+                   const std::optional<RowsApart> &apart, Value buffer,
+                   function_ref<void()> copy);
   Rows prepareQueries();
   Rows prepareOutputGradients();
   void emitProduct(const Rows &rows, Value packed, int64_t dim, Index group,
@@ -279,13 +280,12 @@ void AllHeadsBackwardLoopNest::emitBlock() {
 //===----------------------------------------------------------------------===//
 
 AllHeadsBackwardLoopNest::Rows
-AllHeadsBackwardLoopNest::prepareRows(unsigned tensor, int64_t dim, int64_t row,
-                                      bool mustCopy, Value buffer,
-                                      function_ref<void()> copy) {
-  // In place, a product of columns reads whole groups of lanes. Threads load
-  // several scalars of a copy together.
-  if (mustCopy || shape.isNear || !launch.element.isF32() ||
-      dim % shape.rows != 0) {
+AllHeadsBackwardLoopNest::prepareRows(unsigned tensor, int64_t row,
+                                      bool mustCopy,
+                                      const std::optional<RowsApart> &apart,
+                                      Value buffer, function_ref<void()> copy) {
+  // Threads load several scalars of a copy together.
+  if (mustCopy || shape.isNear || !launch.element.isF32()) {
     copy();
     return Rows{buffer, row};
   }
@@ -293,25 +293,35 @@ AllHeadsBackwardLoopNest::prepareRows(unsigned tensor, int64_t dim, int64_t row,
   Value isCopied =
       kernel.either(kernel.differ(arguments.getStride(tensor, 3), 1),
                     kernel.differ(at.groupEnd, at.queryCount));
+  Value base = arguments.getAddress(tensor, {at.batch, at.head, at.firstQuery});
+  Index stride = arguments.getStride(tensor, 2);
+  if (apart) { // whose rows are whole blocks
+    Value areApart = apart->areCopied(kernel, arguments, at.head);
+    isCopied = kernel.selectF(areApart, kernel.constantI1(false), isCopied);
+    Value inCopy =
+        arguments.getAddress(apart->copy, {at.batch, at.head, at.firstQuery});
+    base = kernel.selectF(areApart, inCopy, base);
+    stride = kernel.select(areApart, row, stride);
+  }
   kernel.when(isCopied, [&] { copy(); });
-  Value inPlace =
-      arguments.getAddress(tensor, {at.batch, at.head, at.firstQuery});
-  return Rows{kernel.selectF(isCopied, buffer, inPlace),
-              kernel.select(isCopied, row, arguments.getStride(tensor, 2))};
+  return Rows{kernel.selectF(isCopied, buffer, base),
+              kernel.select(isCopied, row, stride)};
 }
 
 AllHeadsBackwardLoopNest::Rows AllHeadsBackwardLoopNest::prepareQueries() {
-  ArrayRef<RowMap> maps = launch.plan.queryRows;
-  return prepareRows(launch.sites.query, shape.headDim, shape.headRow,
-                     !maps.empty() || !shape.headParts.isSingle() ||
-                         form.queryFactor != 1.0,
-                     queries.getQueries().rows, [&] { queries.copyQueries(); });
+  bool mustCopy = !launch.plan.queryRows.empty() ||
+                  !shape.readsInPlace(shape.headParts) ||
+                  form.queryFactor != 1.0;
+  return prepareRows(launch.sites.query, shape.headRow, mustCopy,
+                     launch.queriesApart, queries.getQueries().rows,
+                     [&] { queries.copyQueries(); });
 }
 
 AllHeadsBackwardLoopNest::Rows
 AllHeadsBackwardLoopNest::prepareOutputGradients() {
-  return prepareRows(launch.outputGradients.front(), shape.valueDim,
-                     shape.valueRow, !shape.valueParts.isSingle(),
+  return prepareRows(launch.outputGradients.front(), shape.valueRow,
+                     !shape.readsInPlace(shape.valueParts),
+                     launch.outputGradientsApart,
                      queries.getOutputGradients().rows,
                      [&] { queries.copyOutputGradients(); });
 }

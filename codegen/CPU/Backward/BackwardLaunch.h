@@ -10,6 +10,7 @@
 
 #include "codegen/Rows/OffsetProducts.h"
 #include "codegen/Rows/PayloadGradients.h"
+#include "codegen/Rows/RowsApart.h"
 #include "codegen/Tables/AllHeadsWeights.h"
 #include "codegen/Tiles/BackwardShape.h"
 #include "codegen/Tiles/TilePoint.h"
@@ -102,6 +103,9 @@ struct BackwardLaunch : PayloadSums {
   /// them.
   const AllHeadsWeights *weights = nullptr;
   unsigned packed = 0;
+  /// Of such a payload: query rows and those of dO, where they may be read in
+  /// place.
+  std::optional<RowsApart> queriesApart, outputGradientsApart;
 
   /// Entries that an offset table has beyond its offsets on each side.
   int64_t tablePadding() const {
