@@ -1,5 +1,4 @@
-//===- RowsApart.h - Rows of heads in sets of a cache of their own -*- C++
-//-*-===//
+//===- RowsApart.h - Rows of heads in other sets of a cache -----*- C++ -*-===//
 //
 // A kernel of all heads reads the same rows of all of them at once. Where heads
 // lie a power of two of bytes apart, as those of sequences of such a length do,
