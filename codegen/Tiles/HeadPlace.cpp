@@ -130,3 +130,22 @@ Value HeadPlace::getPositions(unsigned positions, Index row) const {
   Index element = kernel.rem(batch, arguments.getSize(positions, 0));
   return arguments.getAddress(positions, {element, row});
 }
+
+std::pair<Index, Value>
+HeadPlace::findEntry(unsigned param, ValueRange indices, Value ofBatch,
+                     function_ref<Value(Value)> inLane) const {
+  unsigned tensor = *operands.params[param];
+  Index entry = 0;
+  Value inside = kernel.constantI1(true);
+  for (auto [dim, index] : llvm::enumerate(indices)) {
+    Index extent = arguments.getSize(tensor, dim);
+    bool isBatch = index == ofBatch;
+    Index place = isBatch ? kernel.rem(batch, extent)
+                          : Index(kernel.fromI32(inLane(index)));
+    if (!isBatch)
+      inside = kernel.both(
+          inside, kernel.compare(arith::CmpIPredicate::ult, place, extent));
+    entry = kernel.add(kernel.mul(entry, extent), place);
+  }
+  return {entry, inside};
+}

@@ -64,6 +64,15 @@ struct HeadPlace {
   /// The coordinate of a row that exists.
   mlir::Value getCoord(pos::Side side, Index row, int64_t axis) const;
 
+  /// Which entry of a parameter, in row-major order, has some indices, and
+  /// whether there is one (i1). The batch, which payloads see as `ofBatch`, may
+  /// be smaller in a parameter than in the query; what was read outside of it
+  /// was no element, and has no gradient. `inLane` gives an index of one lane,
+  /// as an i32.
+  std::pair<Index, mlir::Value>
+  findEntry(unsigned param, mlir::ValueRange indices, mlir::Value ofBatch,
+            llvm::function_ref<mlir::Value(mlir::Value)> inLane) const;
+
   /// A row's index among all keys (queries are aligned at the end).
   Index toIndex(pos::Side side, Index row) const;
   /// The last row of a side.

@@ -249,32 +249,3 @@ TEST(CacheTraffic, TrafficOfAllHeadsAtOnceIsSmall) {
         << " bytes for " << traffic.flops << " operations";
   });
 }
-
-/// Of eight heads of dim 64 the bytes of all launches are few at these sizes:
-/// Q, dO and dQ with each pass of a chunk, dQ again when chunks are added up, O
-/// and dO for delta and the sum itself; K, V and their gradients.
-TEST(CacheTraffic, TrafficOfEightHeadsIsSmallAtSomeSizes) {
-  forScoresOfAllHeads([](const ForwardLaunch &, const BackwardShape &shape,
-                         int64_t heads, const std::string &what) {
-    if (heads != 8 || shape.headDim != 64)
-      return;
-    for (auto [queries, keys] : {std::pair<int64_t, int64_t>(384, 1920),
-                                 {768, 720},
-                                 {800, 720},
-                                 {1024, 1024},
-                                 {2048, 2048}}) {
-      int64_t tiles = llvm::divideCeil(keys, shape.keys);
-      int64_t passes = llvm::divideCeil(tiles, shape.tiles);
-      int64_t most = Granularity().copies / heads;
-      int64_t chunks = llvm::divideCeil(passes, llvm::divideCeil(passes, most));
-      passes = chunks *
-               llvm::divideCeil(llvm::divideCeil(tiles, chunks), shape.tiles);
-      CacheTraffic traffic{4 * 64 *
-                               (queries * (3 * passes + chunks + 3) + 4 * keys),
-                           640 * queries * keys};
-      EXPECT_TRUE(traffic.isSmall())
-          << what << ", " << queries << " by " << keys << ": " << traffic.bytes
-          << " bytes for " << traffic.flops << " operations";
-    }
-  });
-}

@@ -151,24 +151,12 @@ void BackwardPoint::addToRead(OpBuilder &builder, BlockArgument param,
     return;
   unsigned number = param.getArgNumber(), tensor = *operands.params[number];
   Value sums = getReadSums(at, arguments, number);
-  // The entry of a lane, or of all lanes, in row-major order. The batch may be
-  // smaller in a parameter than in the query; what was read outside of it was
-  // no element, and has no gradient.
+  // Of a lane, or of all lanes.
   auto addAt = [&](function_ref<Value(Value)> inLane,
                    function_ref<void(Index entry)> add) {
-    Index entry = 0;
-    Value inside = kernel.constantI1(true);
-    for (auto [dim, index] : llvm::enumerate(indices)) {
-      Index extent = arguments.getSize(tensor, dim);
-      bool isBatch = index == batch(builder);
-      Index place = isBatch ? kernel.rem(headPlace.batch, extent)
-                            : Index(kernel.fromI32(inLane(index)));
-      if (!isBatch)
-        inside = kernel.both(
-            inside, kernel.compare(arith::CmpIPredicate::ult, place, extent));
-      entry = kernel.add(kernel.mul(entry, extent), place);
-    }
-    kernel.when(inside, [&] { add(entry); });
+    auto [entry, inside] =
+        headPlace.findEntry(number, indices, batch(builder), inLane);
+    kernel.when(inside, [&, found = entry] { add(found); });
   };
   auto add = [&](function_ref<Value(Value)> inLane, Value addend) {
     addAt(inLane, [&](Index entry) {

@@ -228,24 +228,13 @@ void PositionSums::addTile(ValueRange cotangents) {
 // Where tables do not hold the offsets in use
 //===----------------------------------------------------------------------===//
 
-/// Sums are in row-major order. The batch may be smaller in a parameter than in
-/// the query; what was read outside of it was no element, and has no gradient.
 void PositionSums::addToParam(BlockArgument param, ValueRange indices,
                               Value cotangent) {
   unsigned number = param.getArgNumber();
-  unsigned tensor = *launch.sites.params[number];
-  Index entry = 0;
-  Value inside = kernel.constantI1(true);
-  for (auto [dim, index] : llvm::enumerate(indices)) {
-    Index extent = arguments.getSize(tensor, dim);
-    bool isBatch = index == scorePoint.batch(kernel.builder);
-    Index place =
-        isBatch ? kernel.rem(batch, extent) : Index(kernel.fromI32(index));
-    if (!isBatch)
-      inside = kernel.both(
-          inside, kernel.compare(arith::CmpIPredicate::ult, place, extent));
-    entry = kernel.add(kernel.mul(entry, extent), place);
-  }
+  auto [entry, isInside] = scorePoint.headPlace.findEntry(
+      number, indices, scorePoint.batch(kernel.builder),
+      [](Value index) { return index; });
+  Value inside = isInside;
   Value sums = arguments.getAddress(*launch.readGradients[number],
                                     {part, batch, keyHead});
   Value to = kernel.advance(sums, {entry}, kernel.f64);

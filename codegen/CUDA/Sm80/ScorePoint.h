@@ -16,6 +16,8 @@ public:
   using ParamSums = llvm::function_ref<void(
       mlir::BlockArgument param, mlir::ValueRange indices, mlir::Value)>;
 
+  using TilePoint::headPlace;
+
   ScorePoint(ThreadBuilder &thread, ArgumentBlock &arguments,
              const KernelPlan &plan, const SiteOperands &operands);
 
