@@ -3,6 +3,7 @@ the C library, do not grow with their number."""
 
 import ctypes
 import gc
+import statistics
 
 import pytest
 
@@ -74,11 +75,15 @@ def calls(load_artifact, load, scale, ops):
     ["run", "dense", "fail", "profile", "manifest", "changed", "operators", "initialize", "sample", "load"],
 )
 def test_no_bytes_are_lost(calls, bytes_in_use, name):
-    call, count = calls[name], 400
+    call, count = calls[name], 100
     for _ in range(50):
         call()
-    before = bytes_in_use()
-    for _ in range(count):
-        call()
-    # The smallest allocation is 24 bytes; other threads may hold a few.
-    assert (bytes_in_use() - before) / count < 12
+    growth = []
+    for _ in range(5):
+        before = bytes_in_use()
+        for _ in range(count):
+            call()
+        growth.append((bytes_in_use() - before) / count)
+    # The smallest allocation is 24 bytes. Every round grows by what each call
+    # loses; by what is made once, or by another thread, a round or two.
+    assert statistics.median(growth) < 12, growth
