@@ -26,7 +26,7 @@ struct BackwardShape {
     bool wide = target.hasManyRegisters();
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;
-    rowVectors = 2;
+    rowVectors = vectors;
     panel = vectors * target.width;
     // A 32-bit unit of bf16 holds two values, so a vector of units has twice
     // as many; the loop over a contraction takes four steps at a time.
@@ -114,7 +114,8 @@ struct BackwardShape {
   RowParts headParts;  ///< of query and key: the operand, then columns
   RowParts valueParts; ///< the value operands, side by side
   int64_t headDim, valueDim;
-  /// A register tile is rows x vectors; that of dQ is rows x rowVectors.
+  /// A register tile is rows x vectors; that of dQ is rows x rowVectors, or
+  /// narrower at the end of a row.
   int64_t rows, vectors, rowVectors;
   /// Keys of a register tile, register tiles and keys of a tile of keys.
   int64_t panel, panels, keys;

@@ -13,6 +13,11 @@
 
 using namespace sextant::runtime;
 
+/// What a second cache is asked to hold for long. In pages of 4 KiB, which lie
+/// anywhere in memory, some of its sets get more than they have room for, and
+/// which these are is another thing in each process.
+static constexpr int64_t muchOfACache = int64_t(128) << 10;
+
 void Scratch::Free::operator()(void *memory) const { std::free(memory); }
 
 Status Scratch::reserve(int64_t workers, int64_t bytes) {
@@ -22,7 +27,7 @@ Status Scratch::reserve(int64_t workers, int64_t bytes) {
     Buffer &buffer = buffers[static_cast<size_t>(worker)];
     if (buffer.bytes >= bytes)
       continue;
-    int64_t alignment = bytes >= hugePage ? hugePage : 64;
+    int64_t alignment = bytes >= muchOfACache ? hugePage : 64;
     int64_t room;
     if (__builtin_add_overflow(bytes, alignment - 1, &room))
       return makeError("a kernel asks for ", bytes, " bytes of scratch");

@@ -1,8 +1,8 @@
 //===- Scratch.h - Memory that kernels work in ------------------*- C++ -*-===//
 //
 // Every worker of a launch has a buffer, which is kept for the next launch: a
-// training step asks for the same sizes every time. Buffers of 2 MiB and more
-// are aligned to huge pages.
+// training step asks for the same sizes every time. Buffers of 128 KiB and more
+// are whole huge pages.
 //
 //===----------------------------------------------------------------------===//
 

@@ -163,19 +163,26 @@ Value KeyTile::ofHead(Value memory, int64_t row) {
 
 void KeyTile::forEachSlab(Value slabs,
                           function_ref<void(Index, int64_t, Value)> body) {
-  int64_t slab = shape.rowVectors * kernel.width();
-  int64_t whole = shape.headRow / slab * slab;
-  auto emit = [&](Index lane, int64_t vectors) {
-    int64_t rows =
-        shape.sharesKeys ? shape.keyStride : shape.keys / shape.perStep();
-    Index first = shape.unpacksKeys ? lane : kernel.mul(lane, rows);
-    body(lane, vectors, kernel.advance(slabs, {first}));
+  int64_t width = kernel.width(), most = shape.rowVectors;
+  int64_t vectors = shape.headRow / width;
+  // Sums of one vector would wait for each other: of four, two and two.
+  int64_t rest = vectors % most;
+  if (rest == 1 && most > 2 && vectors > most)
+    rest += most;
+  auto emitSlabs = [&](int64_t first, int64_t end, int64_t size) {
+    auto emit = [&](Index lane) {
+      int64_t rows =
+          shape.sharesKeys ? shape.keyStride : shape.keys / shape.perStep();
+      Index place = shape.unpacksKeys ? lane : kernel.mul(lane, rows);
+      body(lane, size, kernel.advance(slabs, {place}));
+    };
+    if (end - first == size)
+      emit(first * width);
+    else if (first < end)
+      kernel.loop(first * width, end * width, size * width, emit);
   };
-  if (whole)
-    kernel.loop(0, whole, slab,
-                [&](Value lane) { emit(lane, shape.rowVectors); });
-  if (whole != shape.headRow)
-    emit(whole, (shape.headRow - whole) / kernel.width());
+  emitSlabs(0, vectors - rest, most);
+  emitSlabs(vectors - rest, vectors, std::min<int64_t>(rest, 2));
 }
 
 RegisterTile KeyTile::getSlabTile(Value slab, int64_t vectors, Index first,
