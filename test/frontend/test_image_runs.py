@@ -242,3 +242,16 @@ def test_help_says_what_the_default_images_are(capsys):
         main(["train", "--help"])
     text = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "letters in matplotlib's fonts" in text and "--label-smoothing" in text
+
+
+def test_a_loss_that_is_not_finite_names_its_size(tmp_path, monkeypatch):
+    images = images_of()
+    model = loop.train(replace(CONFIG, steps=1), tmp_path, data=images, progress=False)
+    logits = model.logits
+    monkeypatch.setattr(
+        model, "logits", lambda pixels: logits(pixels) * (torch.nan if pixels.shape[-1] == 12 else 1)
+    )
+    with pytest.raises(
+        EvaluationError, match=r"images of 12 x 12 is nan \(\d+\.\d{3} at 8 x 8\): numbers that grow"
+    ):
+        evaluate_images(model, images, [8, 12, 16], progress=False)
