@@ -1,5 +1,6 @@
 """Tasks in processes of their own: results, order, errors, signals."""
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -10,12 +11,20 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch")
+if importlib.util.find_spec("torch") is None:  # processes of tasks import this file, not PyTorch
+    pytest.skip("PyTorch is missing", allow_module_level=True)
 
 from sextant import side_by_side
 from sextant.errors import RunError
 from sextant.side_by_side import Task, TaskFailed
 from sextant.training.interruption import AskedToEnd, Interrupted, Interruption
+
+
+@pytest.fixture(autouse=True)
+def as_a_command(monkeypatch):
+    """Processes begin as those of `sextant reproduce`, which import PyTorch when a task needs
+    it. None here does, and it would take most of the time."""
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/sextant"])
 
 
 def _heard(*event):
