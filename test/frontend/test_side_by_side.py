@@ -177,13 +177,12 @@ def program(tmp_path, before=""):
 def test_an_interrupt_of_the_terminal_while_processes_begin(tmp_path):
     """It comes to all of them, and they have nothing to say of where it met them."""
     interrupt = "threading.Timer(0.3, os.killpg, (0, signal.SIGINT)).start()"
-    began = time.monotonic()
     done = subprocess.run(
         [sys.executable, str(program(tmp_path, interrupt))],
         start_new_session=True, capture_output=True, text=True,
     )  # fmt: skip
     assert done.stderr.count("Traceback") == 1 and "AskedToEnd" in done.stderr, done.stderr
-    assert not done.stdout and time.monotonic() - began < 30
+    assert not done.stdout, "no task took a step"
 
 
 def test_processes_end_with_the_one_that_began_them(tmp_path):
