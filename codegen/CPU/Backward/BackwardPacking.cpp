@@ -3,6 +3,7 @@
 #include "codegen/CPU/Backward/BackwardPacking.h"
 #include "codegen/Rows/Columns.h"
 #include "codegen/Rows/RowPullback.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -163,26 +164,27 @@ Value KeyTile::ofHead(Value memory, int64_t row) {
 
 void KeyTile::forEachSlab(Value slabs,
                           function_ref<void(Index, int64_t, Value)> body) {
-  int64_t width = kernel.width(), most = shape.rowVectors;
-  int64_t vectors = shape.headRow / width;
-  // Sums of one vector would wait for each other: of four, two and two.
-  int64_t rest = vectors % most;
-  if (rest == 1 && most > 2 && vectors > most)
-    rest += most;
-  auto emitSlabs = [&](int64_t first, int64_t end, int64_t size) {
+  int64_t width = kernel.width();
+  auto emitSlabs = [&](int64_t first, int64_t end, int64_t vectors) {
     auto emit = [&](Index lane) {
       int64_t rows =
           shape.sharesKeys ? shape.keyStride : shape.keys / shape.perStep();
       Index place = shape.unpacksKeys ? lane : kernel.mul(lane, rows);
-      body(lane, size, kernel.advance(slabs, {place}));
+      body(lane, vectors, kernel.advance(slabs, {place}));
     };
-    if (end - first == size)
+    if (end - first == vectors)
       emit(first * width);
     else if (first < end)
-      kernel.loop(first * width, end * width, size * width, emit);
+      kernel.loop(first * width, end * width, vectors * width, emit);
   };
-  emitSlabs(0, vectors - rest, most);
-  emitSlabs(vectors - rest, vectors, std::min<int64_t>(rest, 2));
+  // As few as there can be, and as even: sums of one vector, which might be
+  // left behind whole slabs, would wait for each other.
+  int64_t vectors = shape.headRow / width;
+  int64_t count = llvm::divideCeil(vectors, shape.rowVectors);
+  int64_t narrow = vectors / count;
+  int64_t ofWide = vectors % count * (narrow + 1);
+  emitSlabs(0, ofWide, narrow + 1);
+  emitSlabs(ofWide, vectors, narrow);
 }
 
 RegisterTile KeyTile::getSlabTile(Value slab, int64_t vectors, Index first,
