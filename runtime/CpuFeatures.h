@@ -21,6 +21,10 @@ inline constexpr std::string_view hostArchitecture = x86Architecture;
 inline constexpr std::string_view hostArchitecture = "another";
 #endif
 
+/// Whether this process can use a feature (LLVM's names) of the processor. A
+/// name that is not known counts as missing.
+bool hasCpuFeature(std::string_view name);
+
 /// An error that names every feature (LLVM's names) that the host lacks.
 Status checkCpuFeatures(std::span<const std::string> features);
 

@@ -49,7 +49,8 @@ def products_of(
     """What operands of the products of a kernel are rounded to. Scores of all heads are
     computed in f32 on every target; "cpu" may stand for any. On a GPU it depends on
     whether the kernel multiplies on tensor cores."""
-    dots = tensor_cores or (target in ("cpu", "cpu:avx512bf16") and not all_heads)
+    of_pairs = ("cpu", "cpu:avx512bf16", "cpu:amx", "cpu-emulated:amx")
+    dots = tensor_cores or (target in of_pairs and not all_heads)
     return dtype if dtype == torch.float64 or dots else torch.float32
 
 

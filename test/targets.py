@@ -10,6 +10,8 @@ from attention_contract import Inputs
 F32 = ["cpu:avx2", "cpu:avx512"]
 DOT = ["cpu:avx512bf16"]
 CPU = [*F32, *DOT]
+# Products of bf16 as tiles of a matrix unit.
+AMX, EMULATED_AMX = "cpu:amx", "cpu-emulated:amx"
 # What tensors each is tested with.
 DTYPES = {
     "cpu:avx2": torch.float32,
@@ -40,13 +42,20 @@ def _of_this_machine():
     from sextant import backend
 
     found = [t for t in backend.compiler().list_targets() if t.startswith("cpu:")]
-    assert set(found) <= set(CPU), f"{found}: test/targets.py knows {CPU}"
+    assert set(found) <= {*CPU, AMX}, f"{found}: test/targets.py knows {CPU} and {AMX}"
     return found
+
+
+def runnable(target):
+    """The target, or what stands for it on a machine that lacks it: kernels with tiles
+    are the same but for the instructions of the matrix unit, which any processor
+    emulates."""
+    return EMULATED_AMX if target == AMX and AMX not in _of_this_machine() else target
 
 
 def available(target):
     """Whether the processor has what the target needs. Errors of kernels are errors."""
-    return target in ("cpu", "reference") or target in _of_this_machine()
+    return target in ("cpu", "reference", EMULATED_AMX) or target in _of_this_machine()
 
 
 def require(target):

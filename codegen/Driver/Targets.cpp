@@ -2,6 +2,7 @@
 
 #include "codegen/Driver/Targets.h"
 #include "codegen/CPU/CPULowerings.h"
+#include "codegen/CPU/EmulatedTiles.h"
 #include "codegen/CPU/MachineCode/ObjectCode.h"
 #include "codegen/CPU/MachineCode/X86Instructions.h"
 #include "codegen/CUDA/DeviceCode.h"
@@ -62,6 +63,7 @@ static Target getAvx512() {
   target.vector.width = 16;
   target.vector.registers = 32;
   target.vector.scalef = x86::emitScalef;
+  target.vector.fraction = x86::emitFraction;
   target.processor = {
       "x86-64-v4", "", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"}};
   return target;
@@ -71,9 +73,36 @@ static Target getAvx512Bf16() {
   Target target = getAvx512();
   target.name = "cpu:avx512bf16";
   target.vector.bf16Dot = x86::emitBf16Dot;
+  target.vector.roundsToBf16 = true;
   target.processor.features = "+avx512bf16";
   target.processor.required.push_back("avx512bf16");
   target.bf16Unit = Unit::Bf16Dot512;
+  return target;
+}
+
+static Target getAmx() {
+  Target target = getAvx512Bf16();
+  target.name = "cpu:amx";
+  target.vector.matrixUnit = &x86::getTiles();
+  target.vector.flushingCall = x86::emitFlushingCallWithTiles;
+  target.processor.features += ",+amx-tile,+amx-bf16";
+  target.processor.required.append({"amx-tile", "amx-bf16"});
+  target.f32Unit = Unit::MultiplyAdd512;
+  target.bf16Unit = Unit::Bf16Tiles;
+  return target;
+}
+
+/// Tiles of a matrix unit in memory, for tests on processors that have none.
+static Target getEmulatedAmx() {
+  Target target = getX86("cpu-emulated:amx", Unit::MultiplyAdd256);
+  target.vector.width = MatrixUnit::side;
+  target.vector.registers = 32;
+  target.vector.bf16Dot = emulateBf16Dot;
+  target.vector.matrixUnit = &getEmulatedTiles();
+  target.processor = {"x86-64-v3", "", {"avx2", "fma"}};
+  target.processor.compilesQuickly = true;
+  target.f32Unit = target.bf16Unit = std::nullopt;
+  target.isEmulated = true;
   return target;
 }
 
@@ -208,9 +237,11 @@ static Target getCuda(llvm::StringRef name, const GpuModel &model) {
 static std::deque<Target> &getTable() {
   static std::deque<Target> table = {
       getReference(),
+      getAmx(),
       getAvx512Bf16(),
       getAvx512(),
       getAvx2(),
+      getEmulatedAmx(),
       getCuda("cuda:sm_80", sm80Model),
       getCuda("cuda:sm_86", sm86Model),
       getCuda("cuda:sm_90a", sm90aModel),
@@ -221,11 +252,8 @@ static std::deque<Target> &getTable() {
 }
 
 static bool runsOnHost(const Target &target) {
-  static const llvm::StringMap<bool> features = llvm::sys::getHostCPUFeatures();
   return target.architecture == llvm::StringRef(runtime::hostArchitecture) &&
-         llvm::all_of(target.processor.required, [&](llvm::StringRef feature) {
-           return features.lookup(feature);
-         });
+         llvm::all_of(target.processor.required, runtime::hasCpuFeature);
 }
 
 void sextant::codegen::registerTargetDialects(mlir::DialectRegistry &registry) {

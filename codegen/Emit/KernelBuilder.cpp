@@ -128,30 +128,35 @@ KernelBuilder::Values KernelBuilder::choose(Value condition, TypeRange types,
 //===----------------------------------------------------------------------===//
 
 Value KernelBuilder::exp2(Value x, bool isForBf16) {
-  // Interpolation of 2^x on [-1/2, 1/2] at Chebyshev nodes. The short one has a
-  // bias, which f32 gradients would show: P of a row with one large score is
-  // 2^0, and errors of P do not cancel in sums over rows.
+  // 2^x on [0, 1] with the least greatest error in units of the result, of
+  // series that are 1 at 0: P of a row with one large score is 2^0, and errors
+  // of P do not cancel in sums over rows.
   static constexpr double shortSeries[] = {
-      1.000000075455e+00, 6.931471880262e-01, 2.402210748531e-01,
-      5.550357114219e-02, 9.676031918325e-03, 1.339086336462e-03};
+      1.000000000000e+00, 6.931513114295e-01, 2.401644549256e-01,
+      5.579989535692e-02, 9.017055363304e-03, 1.867118209105e-03};
   static constexpr double longSeries[] = {
-      1.000000000000e+00, 6.931472067028e-01, 2.402265092229e-01,
-      5.550327226670e-02, 9.618056678525e-03, 1.340042817762e-03,
-      1.546144469857e-04};
+      1.000000000000e+00, 6.931469838276e-01, 2.402298363349e-01,
+      5.548334196981e-02, 9.678840650835e-03, 1.243969378410e-03,
+      2.170222683267e-04};
   ArrayRef<double> coefficients =
       isForBf16 ? ArrayRef(shortSeries) : ArrayRef(longSeries);
   // 2^-127 has no exponent bits: it is 0, and what lies above it and below
   // 2^-126 is denormal, which is read as 0. NaN stays, as the second operand.
   if (!target.scalef)
     x = maxF(splatF32(-127.0), x);
-  Value rounded = math::RoundEvenOp::create(builder, loc, x);
-  Value fraction = subF(x, rounded);
+  Value floor, fraction;
+  if (target.scalef) {
+    fraction = target.fraction(*this, x);
+  } else {
+    floor = math::FloorOp::create(builder, loc, x);
+    fraction = subF(x, floor);
+  }
   Value power = splatF32(coefficients.back());
   for (double coefficient : llvm::reverse(coefficients.drop_back()))
     power = fma(power, fraction, splatF32(coefficient));
   if (target.scalef)
-    return target.scalef(*this, power, rounded);
-  Value exponent = arith::FPToSIOp::create(builder, loc, vi32, rounded);
+    return target.scalef(*this, power, x);
+  Value exponent = arith::FPToSIOp::create(builder, loc, vi32, floor);
   Value shifted = arith::ShLIOp::create(builder, loc, exponent, splatI32(23));
   Value bits = arith::BitcastOp::create(builder, loc, vi32, power);
   Value scaled = arith::AddIOp::create(builder, loc, bits, shifted);
@@ -237,7 +242,7 @@ Value KernelBuilder::roundTo(Value f32Vector, Type element) {
 }
 
 Value KernelBuilder::truncate(Value f32Vector) {
-  if (target.bf16Dot) // implies the conversion
+  if (target.roundsToBf16)
     return arith::TruncFOp::create(builder, loc, withElement(f32Vector, bf16),
                                    f32Vector);
   // To the nearest, ties to even; a NaN stays one.

@@ -32,6 +32,26 @@ struct NearMemory {
   void (*setBytes)(mlir::LLVM::LLVMFuncOp function, int64_t bytes) = nullptr;
 };
 
+/// Registers that hold tiles of a matrix, and instructions that multiply them:
+/// what the processor has beside its vectors. A tile has `side` rows of as many
+/// 32-bit words, each a number of f32 or a pair of bf16.
+struct MatrixUnit {
+  static constexpr int64_t side = 16;
+  static constexpr int64_t registers = 8;
+
+  /// Tiles are numbered; rows in memory are `stride` words apart.
+  void (*clear)(KernelBuilder &, int64_t tile) = nullptr;
+  void (*load)(KernelBuilder &, int64_t tile, mlir::Value address,
+               mlir::Value stride) = nullptr;
+  void (*store)(KernelBuilder &, int64_t tile, mlir::Value address,
+                mlir::Value stride) = nullptr;
+  /// sum[m][n] += the sum over k of the dots of a[m][k] and b[k][n]. Numbers of
+  /// even places and of odd ones are added up apart, from zero, then both to
+  /// the sum, so it makes no difference which of two operands is `a`.
+  void (*multiply)(KernelBuilder &, int64_t sum, int64_t a,
+                   int64_t b) = nullptr;
+};
+
 /// How far the main launch of a backward is cut, where its shape allows. What
 /// it asks for follows from the kind of machine and not from its size, so
 /// results are the same on any of that kind (CPU/BackwardCuts.h).
@@ -64,13 +84,16 @@ struct VectorTarget {
   /// it.
   int64_t loadsAtOnce = 1;
 
+  /// Whether an instruction rounds f32 to bf16.
+  bool roundsToBf16 = false;
+
   // Instructions that no op of MLIR stands for; null where there is none.
 
-  /// x * 2^floor(power)
+  /// x * 2^floor(power); a target with it has x - floor(x), too.
   mlir::Value (*scalef)(KernelBuilder &, mlir::Value x,
                         mlir::Value power) = nullptr;
-  /// sum (f32) + a * b, a pair of bf16 in each lane of `a` and `b`. A target
-  /// with it converts f32 to bf16 in one instruction, too.
+  mlir::Value (*fraction)(KernelBuilder &, mlir::Value x) = nullptr;
+  /// sum (f32) + a * b, a pair of bf16 in each lane of `a` and `b`.
   mlir::Value (*bf16Dot)(KernelBuilder &, mlir::Value sum, mlir::Value a,
                          mlir::Value b) = nullptr;
   /// Calls `function` with arithmetic in which operands and results below
@@ -78,6 +101,10 @@ struct VectorTarget {
   /// caller.
   void (*flushingCall)(KernelBuilder &, mlir::LLVM::LLVMFuncOp function,
                        mlir::ValueRange arguments) = nullptr;
+
+  /// What multiplies rows of bf16 tile by tile; a target with it has dots of
+  /// bf16, too. Null: there is none.
+  const MatrixUnit *matrixUnit = nullptr;
 
   NearMemory near;
   Granularity granularity;

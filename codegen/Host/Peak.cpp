@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/Host/Peak.h"
+#include "runtime/CpuFeatures.h"
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -39,6 +40,8 @@ const char *sextant::codegen::getName(Unit unit) {
     return "f32 multiply-adds, 512 bits";
   case Unit::Bf16Dot512:
     return "bf16 dot products, 512 bits";
+  case Unit::Bf16Tiles:
+    return "bf16 products of tiles";
   }
   return "";
 }
@@ -95,6 +98,41 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"),
   return total[0];
 }
 
+/// As many instructions in all as of other units, of sums in four registers,
+/// which hide their latency as a kernel can.
+__attribute__((target("amx-tile,amx-bf16"), noinline)) static float
+bf16Tiles(int64_t rounds) {
+  constexpr size_t side = 16;
+  struct alignas(64) {
+    uint8_t palette = 1, reserved[15] = {};
+    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } shape;
+  _tile_loadconfig(&shape);
+  alignas(64) float memory[side * side] = {};
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, memory, 64);
+  _tile_loadd(5, memory, 64);
+  for (int64_t round = 0; round < rounds; ++round) {
+    static_assert(chains == 12);
+#define SEXTANT_FOUR_PRODUCTS                                                  \
+  _tile_dpbf16ps(0, 4, 5);                                                     \
+  _tile_dpbf16ps(1, 4, 5);                                                     \
+  _tile_dpbf16ps(2, 4, 5);                                                     \
+  _tile_dpbf16ps(3, 4, 5);
+    SEXTANT_FOUR_PRODUCTS
+    SEXTANT_FOUR_PRODUCTS
+    SEXTANT_FOUR_PRODUCTS
+#undef SEXTANT_FOUR_PRODUCTS
+  }
+  _tile_stored(0, memory, 64);
+  _tile_release();
+  return memory[0];
+}
+
 bool sextant::codegen::hasUnit(Unit unit) {
   __builtin_cpu_init();
   switch (unit) {
@@ -105,6 +143,8 @@ bool sextant::codegen::hasUnit(Unit unit) {
   case Unit::Bf16Dot512:
     return __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512bf16");
+  case Unit::Bf16Tiles:
+    return runtime::hasCpuFeature("amx-bf16");
   }
   return false;
 }
@@ -117,6 +157,8 @@ static RunUnit getRun(Unit unit) {
     return multiplyAdd512;
   case Unit::Bf16Dot512:
     return bf16Dot512;
+  case Unit::Bf16Tiles:
+    return bf16Tiles;
   }
   return nullptr;
 }
@@ -129,7 +171,8 @@ static RunUnit getRun(Unit) { return nullptr; }
 static double countFlops(Unit unit, int64_t rounds) {
   double perInstruction = unit == Unit::MultiplyAdd256   ? 2.0 * 8
                           : unit == Unit::MultiplyAdd512 ? 2.0 * 16
-                                                         : 2.0 * 32;
+                          : unit == Unit::Bf16Dot512     ? 2.0 * 32
+                                                         : 2.0 * 32 * 16 * 16;
   return perInstruction * chains * static_cast<double>(rounds);
 }
 
@@ -137,7 +180,6 @@ UnitRates sextant::codegen::probeUnits() {
   // A call takes 10 to 50 us: less than a share of the processor's time, more
   // than the clock's error. Units take turns, so that a frequency that rises
   // meanwhile favours none.
-  constexpr int64_t rounds = 4096;
   constexpr int turns = 15;
   UnitRates rates = {};
   volatile float sink = 0.0f;
@@ -145,6 +187,7 @@ UnitRates sextant::codegen::probeUnits() {
     for (Unit unit : allUnits) {
       if (!hasUnit(unit))
         continue;
+      int64_t rounds = unit == Unit::Bf16Tiles ? 256 : 4096;
       double begin = now();
       sink = sink + getRun(unit)(rounds);
       double &rate = rates[static_cast<size_t>(unit)];
@@ -190,7 +233,8 @@ static double measureRate(int64_t threads, double amount,
 double sextant::codegen::measureFlops(Unit unit, int64_t threads) {
   if (!hasUnit(unit))
     return 0.0;
-  constexpr int64_t rounds = 1 << 18;
+  // A product of tiles takes as long as 16 rows of a vector's do.
+  int64_t rounds = unit == Unit::Bf16Tiles ? 1 << 14 : 1 << 18;
   std::vector<float> sinks(static_cast<size_t>(threads));
   return measureRate(threads, countFlops(unit, rounds), [&](int64_t thread) {
     sinks[static_cast<size_t>(thread)] = getRun(unit)(rounds);

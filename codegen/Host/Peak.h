@@ -13,10 +13,12 @@ enum class Unit {
   MultiplyAdd256, ///< fused multiply-adds of f32 in vectors of 256 bits
   MultiplyAdd512, ///< the same in vectors of 512 bits
   Bf16Dot512,     ///< f32 += pair of bf16 times pair of bf16, 512 bits
+  Bf16Tiles,      ///< the same of tiles of 16 by 16 pairs
 };
 
-inline constexpr std::array<Unit, 3> allUnits = {
-    Unit::MultiplyAdd256, Unit::MultiplyAdd512, Unit::Bf16Dot512};
+inline constexpr std::array<Unit, 4> allUnits = {
+    Unit::MultiplyAdd256, Unit::MultiplyAdd512, Unit::Bf16Dot512,
+    Unit::Bf16Tiles};
 
 /// "f32 multiply-adds, 512 bits"
 const char *getName(Unit unit);

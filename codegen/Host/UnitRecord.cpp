@@ -22,7 +22,7 @@ using namespace sextant::codegen;
 /// Names of rates in a record, in the order of units. A unit that is measured
 /// in another way gets another name, so that older records do not count.
 static constexpr llvm::StringLiteral keys[] = {
-    "multiply_add_256", "multiply_add_512", "bf16_dot_512"};
+    "multiply_add_256", "multiply_add_512", "bf16_dot_512", "bf16_tiles"};
 static_assert(std::size(keys) == allUnits.size());
 
 std::string sextant::codegen::getProcessorName() {

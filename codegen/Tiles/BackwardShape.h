@@ -10,6 +10,7 @@
 
 #include "codegen/Tiles/CacheTraffic.h"
 #include "codegen/Tiles/RowParts.h"
+#include "codegen/Tiles/UnitProduct.h"
 #include <algorithm>
 
 namespace sextant::codegen {
@@ -21,6 +22,7 @@ struct BackwardShape {
                 llvm::ArrayRef<int64_t> headDims,
                 llvm::ArrayRef<int64_t> valueDims)
       : dot(target.bf16Dot && element.isBF16()),
+        isTiled(dot && target.matrixUnit),
         headParts(headDims, target, dot), valueParts(valueDims, target, dot),
         headDim(headParts.getDim()), valueDim(valueParts.getDim()) {
     bool wide = target.hasManyRegisters();
@@ -106,11 +108,18 @@ struct BackwardShape {
     return parts.isSingle() && parts.getDim() % rows == 0;
   }
 
+  /// Queries of a block are computed to a multiple of these.
+  int64_t countQueriesTogether() const {
+    return isTiled ? UnitProduct::block : rows;
+  }
+
   /// Rows of a step of a contraction over queries or keys.
   int64_t perStep() const { return dot ? 2 : 1; }
 
   /// Whether products contract pairs of bf16.
   bool dot;
+  /// These are products of a matrix unit (UnitProduct.h).
+  bool isTiled;
   RowParts headParts;  ///< of query and key: the operand, then columns
   RowParts valueParts; ///< the value operands, side by side
   int64_t headDim, valueDim;

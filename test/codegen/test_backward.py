@@ -21,6 +21,7 @@ KERNELS = [
     ("cpu:avx2", BF16),
     ("cpu:avx512", BF16),
     ("cpu:avx512bf16", BF16),
+    (targets.runnable(targets.AMX), BF16),
 ]
 
 # batch, heads, kv heads, queries, keys, head dim, value dim

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numeric_contract import DRAWS, Comparison, neighbour, products_of
 from plain_attention import attention, causal, scores
-from targets import require
+from targets import AMX, require, runnable
 
 import sextant
 
@@ -32,6 +32,8 @@ def _targets():
     for (target, flag), dtype in itertools.product(needs.items(), DTYPES):
         marks = [] if flag in _features() else [pytest.mark.skip(reason=f"no {flag}")]
         yield pytest.param(target, dtype, marks=marks, id=f"{target}-{dtype}".replace("torch.", ""))
+    target = runnable(AMX)
+    yield pytest.param(target, torch.bfloat16, id=f"{target}-bfloat16")
 
 
 TARGETS = list(_targets())

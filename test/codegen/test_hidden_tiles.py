@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from attention_contract import launches_on_tensor_cores
+from targets import AMX, runnable
 from test_backward import compare
 
 import sextant
@@ -23,6 +24,7 @@ KERNELS = [
     ("cpu:avx512", F32),
     ("cpu:avx512", BF16),
     ("cpu:avx512bf16", BF16),
+    (runnable(AMX), BF16),
 ]
 TENSOR_CORES = ("cuda-emulated:sm_80", BF16)
 LENGTH = 1000
@@ -43,6 +45,7 @@ class Parts:
 # Register tiles of CPUs have any size up to 192. Blocks of a GPU have 128 queries, of a
 # backward 128 keys.
 PARTS = {"cpu": Parts(4, LENGTH, 480, 192), "cuda-emulated": Parts(2, 450, 256, 128)}
+PARTS["cpu-emulated"] = PARTS["cpu"]
 
 
 def of(*kernels):

@@ -61,6 +61,11 @@ def test_bf16_matches_the_reference(encoding, target, shape, seed):
 
 
 @each([SQUARE, LONG])
+def test_bf16_in_tiles(encoding, shape, seed):
+    compare(Case(encoding, **shape), targets.runnable(targets.AMX), torch.bfloat16, seed)
+
+
+@each([SQUARE, LONG])
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_bf16_in_f32_units(name, f32_target, shape, seed):
     compare(Case(name, **shape), f32_target, torch.bfloat16, seed)

@@ -149,6 +149,10 @@ def test_small_integers(encoding, target, seed):
     holds_exactly(encoding, target, targets.DTYPES[target], seed)
 
 
+def test_small_integers_in_tiles(encoding, seed):
+    holds_exactly(encoding, targets.runnable(targets.AMX), torch.bfloat16, seed)
+
+
 @pytest.mark.parametrize("name", OF_BF16_IN_F32_UNITS)
 def test_small_integers_of_bf16_in_f32_units(name, f32_target, seed):
     holds_exactly(name, f32_target, torch.bfloat16, seed)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from attention_contract import run
+import targets
 from cases import Case, compare, make_inputs
 from tensor_core_cases import near_by_head
 from test_encodings import AMONG, REPRESENTATIVES
@@ -48,6 +49,16 @@ def test_shapes(name, f32_target, shape, seed):
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_bf16_in_f32_units(name, f32_target, seed):
     hold(Case(name, **DECODE), f32_target, seed, torch.bfloat16)
+
+
+@pytest.mark.quick_code
+@pytest.mark.parametrize("target", [*targets.DOT, targets.runnable(targets.AMX)])
+@pytest.mark.parametrize("shape", [GROUPED, SHAPES[0], SHAPES[1]], ids=lambda s: s["label"])
+@pytest.mark.parametrize("name", ["t5_bias", "rope", "seqpe"])
+def test_bf16_where_products_are_of_pairs(name, target, shape, seed):
+    """Those of few queries are of f32 on every target; a matrix unit takes two queries for
+    few, a vector unit 16."""
+    hold(Case(name, **shape), target, seed, torch.bfloat16)
 
 
 @pytest.mark.quick_code

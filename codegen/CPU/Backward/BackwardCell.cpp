@@ -33,11 +33,45 @@ BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
   // Scores are done with before slopes are there, but where they are kept.
   cellSlopes =
       rollsRows() && keepsScores() ? at.reserve(words, "cells") : cellScores;
+  if (!shape.isTiled)
+    return;
+  panelScores = at.reserve(shape.queries * shape.panel, "products");
+  panelSlopes = at.reserve(shape.queries * shape.panel, "products");
 }
 
 //===----------------------------------------------------------------------===//
 // Products along lanes: S and dP
 //===----------------------------------------------------------------------===//
+
+void BackwardCell::multiplyPanel(Index panel) {
+  auto multiply = [&](const QueryBlock::Operand &streamed,
+                      const KeyTile::Operand &packed, Value sums) {
+    int64_t words = packed.row / shape.perStep();
+    UnitProduct product;
+    product.a = streamed.rows;
+    product.aStride = words;
+    product.b = kernel.advance(packed.transposed,
+                               {kernel.mul(panel, words * packed.stride)});
+    product.bStride = packed.stride;
+    product.sums = sums;
+    product.stride = shape.panel;
+    product.rows = at.groupEnd;
+    product.columns = shape.panel;
+    product.words = words;
+    codegen::emitProduct(kernel, product);
+  };
+  multiply(queries.getQueries(), keys.getKeys(), panelScores);
+  multiply(queries.getOutputGradients(), keys.getValues(), panelSlopes);
+}
+
+/// Of a group of rows.
+Values BackwardCell::loadProducts(Value memory, Index group) {
+  Value from = kernel.advance(memory, {kernel.mul(group, shape.panel)});
+  Values products;
+  for (int64_t number = 0; number < shape.rows * shape.vectors; ++number)
+    products.push_back(kernel.loadVector(from, {number * kernel.width()}));
+  return products;
+}
 
 Values BackwardCell::emitProduct(const QueryBlock::Operand &streamed,
                                  const KeyTile::Operand &packed, Index group,
@@ -68,6 +102,8 @@ Value BackwardCell::loadStatistics(unsigned tensor, Index group, Index row) {
 }
 
 Values BackwardCell::emitScoreProducts(Index group, Index panel) {
+  if (shape.isTiled)
+    return loadProducts(panelScores, group);
   Values initial(shape.rows * shape.vectors, kernel.splatF32(0.0));
   return emitProduct(queries.getQueries(), keys.getKeys(), group, panel,
                      initial);
@@ -80,8 +116,13 @@ Values BackwardCell::emitSlopeProducts(Index group, Index panel) {
     Value delta = loadStatistics(launch.negativeDelta, group, r);
     initial.append(shape.vectors, delta);
   }
-  return emitProduct(queries.getOutputGradients(), keys.getValues(), group,
-                     panel, initial);
+  if (!shape.isTiled)
+    return emitProduct(queries.getOutputGradients(), keys.getValues(), group,
+                       panel, initial);
+  Values slopes = loadProducts(panelSlopes, group);
+  for (auto [slope, delta] : llvm::zip_equal(slopes, initial))
+    slope = kernel.addF(slope, delta);
+  return slopes;
 }
 
 void BackwardCell::emit(Index group, Index panel, Value isWhole) {

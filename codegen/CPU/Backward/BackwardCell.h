@@ -32,6 +32,8 @@ public:
                BackwardPoint &point, BackwardVisibility &visibility,
                GradientSums &sums, const ScoreForm &form);
 
+  /// Tiled: makes S and dP of all rows of the block and a panel.
+  void multiplyPanel(Index panel);
   /// `isWhole`, an i1: whether all scores of the cell are visible.
   void emit(Index group, Index panel, mlir::Value isWhole);
   /// A hidden cell is zero wherever a product or a sum may read it: in the
@@ -69,6 +71,7 @@ private:
                          Index row, int64_t step);
   void keepProducts(mlir::ValueRange products, mlir::Value memory);
   Values loadCell(mlir::Value memory);
+  Values loadProducts(mlir::Value memory, Index group);
   Values emitProduct(const QueryBlock::Operand &streamed,
                      const KeyTile::Operand &packed, Index group, Index panel,
                      mlir::ValueRange initial);
@@ -100,6 +103,7 @@ private:
   const ScoreForm &form;
   BlockTiles tiles;
   mlir::Value cellProbabilities, cellScores, cellSlopes;
+  mlir::Value panelScores, panelSlopes; ///< tiled: S and dP [queries][panel]
   Values probabilities; ///< of the cell, where they are stored last
 };
 

@@ -92,7 +92,7 @@ struct BackwardItem {
     firstQuery = first;
     queryCount = kernel.min(shape.queries,
                             kernel.sub(getLength(pos::Side::query), first));
-    groupEnd = kernel.roundUp(queryCount, shape.rows);
+    groupEnd = kernel.roundUp(queryCount, shape.countQueriesTogether());
   }
   /// Sums of the moments of functions of hinges, one per plan.hinges; null
   /// where they are not wanted.

@@ -55,12 +55,17 @@ private:
   void emitTiles(Index firstHead, Index group);
   void emitHead();
   void emitBlock(Value isWhole);
+  void multiplyPanel(Index panel, const TileSide &blockRows,
+                     const TileSide &panelKeys);
   Values emitGroup(Index group, Index panel, const TileSide &panelKeys,
                    Value isWhole, ValueRange hull);
   void addKeyGradients(const KeyTile::Operand &packed,
                        const QueryBlock::Operand &streamed, Value scores,
                        int64_t stride, Index panel,
                        SeenPanels::Range<Index> groups);
+  void addKeyTiles(int64_t row, Value columns, Value pairs, Value gradient,
+                   SeenPanels::Range<Index> groups);
+  void addQueryTiles();
   void clearQueryGradient();
   void clearProductGradients();
   void addQueryGradient();
@@ -224,11 +229,16 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
   keyBand.load();
   panels.clear();
   const BlockTiles &tiles = cell.getTiles();
+  TileSide blockRows;
+  if (shape.isTiled)
+    blockRows = visibility.enter(pos::Side::query, at.firstQuery, shape.queries);
   kernel.loop(0, at.panelCount, 1, [&](Value step) {
     Index panel = sweeps.inOrder(step, at.panelCount, 1);
     TileSide panelKeys = visibility.enter(
         pos::Side::key, kernel.add(at.firstKey, kernel.mul(panel, shape.panel)),
         shape.panel);
+    if (shape.isTiled)
+      multiplyPanel(panel, blockRows, panelKeys);
     keyBand.enterPanel(panel);
     // The groups of rows that see some of the panel lie in [low, high).
     Values hull =
@@ -257,6 +267,15 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
   sums.emitBlock(tiles.gradientTile);
 }
 
+/// S and dP of a panel of which the block sees some.
+void BackwardLoopNest::multiplyPanel(Index panel, const TileSide &blockRows,
+                                     const TileSide &panelKeys) {
+  Visibility seen = visibility.classify(
+      blockRows, kernel.add(blockRows.first, shape.queries), panelKeys,
+      kernel.add(panelKeys.first, shape.panel));
+  kernel.when(seen.some, [&] { cell.multiplyPanel(panel); });
+}
+
 /// Writes a group of rows at a panel; gives the hull of the groups that see it.
 Values BackwardLoopNest::emitGroup(Index group, Index panel,
                                    const TileSide &panelKeys, Value isWhole,
@@ -266,6 +285,9 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
   Visibility seen = visibility.classify(
       visibility.enter(pos::Side::query, query, shape.rows),
       kernel.add(query, shape.rows), panelKeys, kernel.add(key, shape.panel));
+  if (shape.countQueriesTogether() > shape.rows) // a group may have no query
+    seen.some = kernel.both(
+        seen.some, kernel.less(query, at.getLength(pos::Side::query)));
   point.enterCell(query, key);
   queries.prefetchShare(group, panel);
   auto emitCell = [&] {
@@ -331,11 +353,15 @@ void BackwardLoopNest::addKeyGradients(const KeyTile::Operand &packed,
   // A step of the contraction is a row, or a pair of rows.
   if (shape.dot)
     stride = shape.keys;
+  Value gradient = kernel.advance(
+      packed.gradient, {kernel.mul(panel, packed.row * shape.panel)});
+  if (shape.isTiled)
+    return addKeyTiles(packed.row, streamed.columns,
+                       kernel.advance(scores, {kernel.mul(panel, shape.panel)}),
+                       gradient, groups);
   Index firstStep = kernel.div(groups.low, shape.perStep());
   Value columns =
       kernel.advance(streamed.columns, {kernel.mul(firstStep, packed.row)});
-  Value gradient = kernel.advance(
-      packed.gradient, {kernel.mul(panel, packed.row * shape.panel)});
   RegisterTile tile;
   tile.rowStep = packed.row;
   tile.base = kernel.advance(
@@ -346,9 +372,58 @@ void BackwardLoopNest::addKeyGradients(const KeyTile::Operand &packed,
   keys.addToGradient(gradient, tile, columns, packed.row);
 }
 
+/// The same on a matrix unit, of `pairs` that begin at the panel.
+void BackwardLoopNest::addKeyTiles(int64_t row, Value columns, Value pairs,
+                                   Value gradient,
+                                   SeenPanels::Range<Index> groups) {
+  Index first = kernel.mul(kernel.div(groups.low, UnitProduct::depth),
+                           MatrixUnit::side); // in pairs
+  Index end = kernel.mul(kernel.ceilDiv(groups.high, UnitProduct::depth),
+                         MatrixUnit::side);
+  UnitProduct product;
+  product.a = kernel.advance(columns, {first});
+  product.aStride = shape.queries / 2;
+  product.b = kernel.advance(pairs, {kernel.mul(first, shape.keys)});
+  product.bStride = shape.keys;
+  product.sums = gradient;
+  product.stride = shape.panel;
+  product.rows = row;
+  product.columns = shape.panel;
+  product.words = kernel.sub(end, first);
+  product.adds = true;
+  emitProduct(kernel, product);
+}
+
+/// dQ on a matrix unit: all rows of the block at once.
+void BackwardLoopNest::addQueryTiles() {
+  int64_t width = kernel.width(), perPanel = shape.panel / 2;
+  auto [low, high] = panels.getOfBlock();
+  Index first = kernel.mul(low, perPanel);
+  Value base = arguments.getAddress(
+      *launch.queryGradient, {at.chunk, at.batch, at.head, at.firstQuery});
+  UnitProduct product;
+  product.a = kernel.advance(cell.getTiles().scoreGradientRows, {first});
+  product.aStride = shape.keys / 2;
+  product.stride = shape.headRow;
+  product.rows = at.groupEnd;
+  product.words = kernel.mul(kernel.sub(high, low), perPanel);
+  product.adds = true;
+  auto addSlab = [&](Index lane, int64_t vectors, Value slab) {
+    product.columns = vectors * width;
+    product.b = kernel.advance(slab, {kernel.mul(first, product.columns)});
+    product.bStride = product.columns;
+    product.sums = kernel.advance(base, {lane});
+    emitProduct(kernel, product);
+  };
+  kernel.when(kernel.less(low, high),
+              [&] { keys.forEachSlab(keys.getSlabs(), addSlab); });
+}
+
 /// dQ[rows][lanes] += dS[rows][keys] K[keys][lanes], slab by slab: a slab of K
 /// stays in the first cache while rows of dS pass.
 void BackwardLoopNest::addQueryGradient() {
+  if (shape.isTiled)
+    return addQueryTiles();
   int64_t row = shape.headRow, perStep = shape.perStep();
   int64_t stride = shape.dot ? shape.keys / 2 : shape.stride;
   Value base = arguments.getAddress(

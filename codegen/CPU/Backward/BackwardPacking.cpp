@@ -386,10 +386,22 @@ void QueryBlock::load() {
   copyOutputGradients();
   if (!shape.dot)
     return;
-  interleaveRows(at.kernel, queries.rows, at.groupEnd, shape.headRow,
-                 queries.columns);
-  interleaveRows(at.kernel, outputGradients.rows, at.groupEnd, shape.valueRow,
-                 outputGradients.columns);
+  makeColumns(queries, shape.headRow);
+  makeColumns(outputGradients, shape.valueRow);
+}
+
+void QueryBlock::makeColumns(const Operand &operand, int64_t row) {
+  KernelBuilder &kernel = at.kernel;
+  if (!shape.isTiled)
+    return interleaveRows(kernel, operand.rows, at.groupEnd, row,
+                          operand.columns);
+  int64_t words = row / 2;
+  kernel.loop(0, at.groupEnd, UnitProduct::depth, [&](Value query) {
+    turnPairs(kernel, kernel.advance(operand.rows, {kernel.mul(query, words)}),
+              words, row,
+              kernel.advance(operand.columns, {kernel.div(query, 2)}),
+              shape.queries / 2);
+  });
 }
 
 void QueryBlock::prefetchShare(Index group, Index panel) {

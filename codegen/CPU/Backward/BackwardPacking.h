@@ -9,7 +9,8 @@
 //
 // With dot products of bf16, an element of a product is a 32-bit unit of two
 // neighbours of its contraction: of lanes in S and dP, of queries in dV and dK
-// (rows interleaved in pairs), of keys in dQ.
+// (rows interleaved in pairs), of keys in dQ. A matrix unit reads these pairs of
+// rows turned, [row][pairs of queries].
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,8 +100,8 @@ private:
 /// Q and dO of a block of queries.
 class QueryBlock {
 public:
-  /// Rows of a block: `rows` to contract along a row, `columns` to contract
-  /// along the queries.
+  /// Rows of a block: `rows` to contract along a row, `columns` (the same, or
+  /// pairs) to contract along the queries.
   struct Operand {
     mlir::Value rows, columns;
   };
@@ -123,6 +124,7 @@ public:
   const Operand &getOutputGradients() const { return outputGradients; }
 
 private:
+  void makeColumns(const Operand &operand, int64_t row);
   void emitPrefetch(Index group, Index panel);
 
   BackwardItem &at;

@@ -58,6 +58,8 @@ public:
   /// A group sees some of a panel.
   void add(Index group, Index panel);
   Range<Index> get(Index group);
+  /// The panels that some group of the block sees.
+  Range<Index> getOfBlock();
 
 private:
   Range<mlir::Value> getAddresses(Index group);

@@ -47,6 +47,37 @@ Values codegen::emitProducts(const ForwardItem &item, ArrayRef<TileRow> keys,
   return emitTile(item.kernel, product, zeros);
 }
 
+void ForwardCell::multiplyBlock(Value keys) {
+  UnitProduct product;
+  product.a = keys;
+  product.aStride = launch.keyWords;
+  product.b = query;
+  product.bStride = launch.panel;
+  product.sums = item.getScores(0);
+  product.stride = launch.panel;
+  product.rows = item.keyCount;
+  product.columns = launch.panel;
+  product.words = launch.queryWords;
+  emitProduct(kernel, product);
+}
+
+/// The products of a group of keys, in registers.
+Values ForwardCell::getProducts(Index group, Value keys) {
+  if (launch.isTiled) {
+    Values products;
+    for (int64_t number = 0; number < launch.rows * launch.vectors; ++number)
+      products.push_back(kernel.loadVector(item.getScores(group),
+                                           {number * kernel.width()}));
+    return products;
+  }
+  Value first = kernel.advance(keys, {kernel.mul(group, launch.keyWords)});
+  return launch.areFew
+             ? emitDots(item, first, query, item.at(square))
+             : emitProducts(item,
+                            getTileRows(first, launch.rows, launch.keyWords),
+                            query);
+}
+
 Values ForwardCell::emit(Index group, Value keys, ValueRange maxima,
                          const TileClass &tile) {
   // Before the products, which then stay in registers until they are scores.
@@ -56,13 +87,7 @@ Values ForwardCell::emit(Index group, Value keys, ValueRange maxima,
   };
   cells.fill(point, moveTo);
   hinges.fill(point, moveTo);
-  Value first = kernel.advance(keys, {kernel.mul(group, launch.keyWords)});
-  Values products =
-      launch.areFew
-          ? emitDots(item, first, query, item.at(square))
-          : emitProducts(item, getTileRows(first, launch.rows, launch.keyWords),
-                         query);
-
+  Values products = getProducts(group, keys);
   Value isWhole = kernel.compare(arith::CmpIPredicate::sle,
                                  kernel.add(group, launch.rows), item.keyCount);
   if (launch.plan.mask)
@@ -90,7 +115,7 @@ Values ForwardCell::emitScores(ValueRange products, Index group, bool isMasked,
       Value score = emitScore(products[number], group, row, v, isMasked);
       if (launch.isNear)
         stored[number] = score;
-      else
+      else if (!launch.isTiled || score != products[number])
         kernel.storeVector(score, to, {number * kernel.width()});
       columns[v].push_back(score);
     }

@@ -21,6 +21,8 @@ public:
       kernel.clear(item.at(square), launch.rows * launch.panel);
     sweep.enterPanel();
   }
+  /// Tiled: makes the products of the panel with all keys of the block.
+  void multiplyBlock(mlir::Value keys);
   /// No query of the panel sees the group.
   void hide(Index group);
   /// Stores the scores and gives the maxima of the queries with them. `keys`
@@ -29,6 +31,7 @@ public:
                              mlir::ValueRange maxima, const TileClass &tile);
 
 private:
+  KernelBuilder::Values getProducts(Index group, mlir::Value keys);
   KernelBuilder::Values emitScores(mlir::ValueRange products, Index group,
                                    bool isMasked, mlir::ValueRange maxima);
   mlir::Value emitScore(mlir::Value product, Index group, int64_t row,

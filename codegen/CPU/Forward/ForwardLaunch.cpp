@@ -19,6 +19,7 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
                              Type element, ArrayRef<int64_t> headDims,
                              ArrayRef<int64_t> valueDims)
     : plan(plan), element(element), pairs(target.bf16Dot && element.isBF16()),
+      isTiled(pairs && target.matrixUnit),
       headParts(headDims, target, pairs), values(valueDims, target, pairs),
       headDim(headParts.getDim()), valueDim(values.getDim()),
       offsetShape(target, headDims.front()) {
@@ -29,14 +30,19 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   vectors = isWide ? 2 : 3;
   panel = vectors * target.width;
   scoreStride = keys * panel;
-  queryWords = pairs ? llvm::divideCeil(headDim, 2) : headDim;
   keyWords = getCopiedRowWords(target, headDim, pairs);
+  queryWords = isTiled ? keyWords
+               : pairs ? llvm::divideCeil(headDim, 2)
+                       : headDim;
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
-  valueWords = pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
+  valueWords = isTiled ? keys / 2
+               : pairs ? outputRows
+                       : getCopiedRowWords(target, valueDim, pairs);
   bool converts = !element.isF32() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || !headParts.isSingle() ||
-               (pairs && headDim % 2 != 0);
-  copiesValues = !plan.valueRows.empty() || converts || !values.isSingle();
+               (pairs && headDim % countTogether() != 0);
+  copiesValues = !plan.valueRows.empty() || converts || !values.isSingle() ||
+                 (isTiled && valueDim % countTogether() != 0);
   // Every item maps the rows of all keys again: more queries share that, as
   // long as theirs and the output's rows leave half of a second cache to the
   // block.
@@ -54,21 +60,41 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   }
 }
 
-std::optional<ForwardLaunch> ForwardLaunch::ofFewQueries() const {
-  // Products of pairs and with rows of tables have queries as lanes.
-  if (isNear || pairs || !plan.offsetProducts.empty() ||
-      !plan.weightedRows.empty())
+/// The same of rows that are converted to f32.
+ForwardLaunch ForwardLaunch::withoutPairs(VectorTarget target) const {
+  target.bf16Dot = nullptr;
+  target.matrixUnit = nullptr;
+  auto getDims = [](const RowParts &parts) {
+    return llvm::map_to_vector(parts.get(),
+                               [](const RowPart &part) { return part.dim; });
+  };
+  ForwardLaunch other(plan, target, element, getDims(headParts),
+                      getDims(values));
+  other.operands = operands;
+  other.sites = sites;
+  other.outputs = outputs;
+  other.lse = lse;
+  other.statistics = statistics;
+  return other;
+}
+
+std::optional<ForwardLaunch>
+ForwardLaunch::ofFewQueries(const VectorTarget &target) const {
+  // Products with rows of tables have queries as lanes.
+  if (isNear || !plan.offsetProducts.empty() || !plan.weightedRows.empty())
     return std::nullopt;
-  ForwardLaunch few = *this;
+  ForwardLaunch few = pairs ? withoutPairs(target) : *this;
   few.areFew = true;
-  few.rows = few.panel = panel / vectors;
+  // A matrix unit does tiles of 16 queries in the time of two by vectors.
+  few.mostFewQueries = isTiled ? 2 : target.width;
+  few.rows = few.panel = target.width;
   few.vectors = 1;
   few.scoreStride = keys * few.panel;
-  few.queryWords = keyWords;
+  few.queryWords = few.keyWords;
   // A pass of 16 heads is mostly products: more would gain little.
   few.maxPanels = std::clamp<int64_t>(
       cacheWords / ((few.queryWords + few.outputRows) * few.panel), 1, 16);
-  few.copiesValues |= valueDim != outputRows;
+  few.copiesValues |= few.valueDim != few.outputRows;
   return few;
 }
 

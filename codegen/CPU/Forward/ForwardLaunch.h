@@ -13,6 +13,7 @@
 #include "codegen/Tables/HoistTable.h"
 #include "codegen/Tiles/HeadPlace.h"
 #include "codegen/Tiles/RowParts.h"
+#include "codegen/Tiles/UnitProduct.h"
 
 namespace sextant::codegen {
 
@@ -23,9 +24,10 @@ struct ForwardLaunch {
                 mlir::Type element, llvm::ArrayRef<int64_t> headDims,
                 llvm::ArrayRef<int64_t> valueDims);
 
-  /// The same of as many queries as a vector has lanes and of fewer
-  /// (FewQueries.h); none where products are of another kind.
-  std::optional<ForwardLaunch> ofFewQueries() const;
+  /// The same of so few queries, at most `mostFewQueries`, that other products
+  /// are faster (FewQueries.h), of f32; none where there are products of another
+  /// kind.
+  std::optional<ForwardLaunch> ofFewQueries(const VectorTarget &target) const;
 
   static constexpr int64_t leastPanels = 6;
   /// Keys of a block where near memory is short, at least: what a block does
@@ -33,11 +35,20 @@ struct ForwardLaunch {
   static constexpr int64_t leastKeys = 16;
   /// Queries of an item, at most; where they are few, those of all its heads.
   int64_t countQueries() const { return maxPanels * panel; }
+  /// Elements of a row, of pairs, that products take together.
+  int64_t countTogether() const { return isTiled ? UnitProduct::depth : 2; }
+  /// Rows of keys that products of queries and keys take together.
+  int64_t countKeysTogether() const {
+    return isTiled ? UnitProduct::block : rows;
+  }
 
   const KernelPlan &plan;
   mlir::Type element; ///< of q, k, v and outputs
   /// Products are dots of pairs of bf16.
   bool pairs;
+  /// These are products of a matrix unit, of whole tiles (UnitProduct.h): S of
+  /// a block at once, and V as V^T. Rows have the padding of their products.
+  bool isTiled;
   RowParts headParts; ///< of query and key: the operand, then columns
   RowParts values;    ///< the value operands, side by side
   int64_t headDim, valueDim;
@@ -47,8 +58,8 @@ struct ForwardLaunch {
   int64_t maxPanels = leastPanels; ///< of an item
   /// Tiles of scores [keys][panel] in scratch memory, and how far apart.
   int64_t scoreTiles = 1, scoreStride = 0;
-  /// 32-bit words of a row of Q, of K and V as products read them, and rows of
-  /// O^T; padded to vectors.
+  /// 32-bit words of a row of Q, of K and V as products read them (tiled: of
+  /// V^T), and rows of O^T; padded to vectors.
   int64_t queryWords, keyWords, valueWords, outputRows;
   /// K or V can never be used in place.
   bool copiesKeys, copiesValues;
@@ -57,6 +68,7 @@ struct ForwardLaunch {
   bool isNear = false;
   /// Lanes of products are elements of rows: see FewQueries.h.
   bool areFew = false;
+  int64_t mostFewQueries = 0;
   /// Rows of scores that become weights at a time. Those behind the last key,
   /// to a multiple of these, are hidden.
   int64_t softmaxRows = 2;
@@ -76,6 +88,7 @@ struct ForwardLaunch {
   std::optional<unsigned> statistics;
 
 private:
+  ForwardLaunch withoutPairs(VectorTarget target) const;
   void fitNearMemory(const VectorTarget &target);
   int64_t countNearWords(const VectorTarget &target) const;
 };

@@ -226,6 +226,8 @@ private:
       carried.push_back(kernel.constantI64(0));
     }
     cell.enterPanel();
+    if (launch.isTiled)
+      cell.multiplyBlock(keys);
     band.enterPanel();
     Values last = kernel.loop(
         0, item.keyCount, launch.rows, carried,
@@ -280,7 +282,9 @@ private:
   }
 
   void emitSoftmax(ValueRange maxima, Index low, Index high) {
-    output.update(values, softmax.update(maxima, low, high), low, high);
+    Values alpha = softmax.update(
+        maxima, low, high, [&](ValueRange alpha) { output.scale(alpha); });
+    output.update(values, alpha, low, high);
   }
 };
 } // namespace
@@ -292,11 +296,12 @@ static std::optional<ForwardLaunch> getFew(const Lowering &lowering,
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   int64_t queries =
       cast<RankedTensorType>(op.getQuery().getType()).getDimSize(2);
-  bool areMany =
-      !ShapedType::isDynamic(queries) && queries > lowering.target.width;
+  std::optional<ForwardLaunch> few = launch.ofFewQueries(lowering.target);
+  bool areMany = few && !ShapedType::isDynamic(queries) &&
+                 queries > few->mostFewQueries;
   if (launch.statistics || areMany)
     return std::nullopt;
-  return launch.ofFewQueries();
+  return few;
 }
 
 void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
@@ -325,7 +330,8 @@ void codegen::createForwardKernel(const Lowering &lowering, StringRef suffix,
     });
   };
   auto areMany = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
-    return kernel.less(few->panel, arguments.getSize(launch.sites.query, 2));
+    return kernel.less(few->mostFewQueries,
+                       arguments.getSize(launch.sites.query, 2));
   };
   // Heads that share keys.
   auto getGroup = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {

@@ -33,7 +33,7 @@ ForwardPacking::ForwardPacking(ForwardItem &item)
     values = layout.reserve(ofValues);
   }
   pairs =
-      layout.reserve(launch.pairs ? launch.keys / 2 * launch.valueWords : 0);
+      layout.reserve(launch.pairs ? launch.keys / 2 * launch.outputRows : 0);
   mappedRow = layout.reserve(llvm::alignTo(
       std::max(launch.headDim, launch.valueDim), 2 * target.width));
   positions = layout.reserve(ForwardPoint::packedAxes * launch.countQueries());
@@ -57,7 +57,7 @@ void ForwardPacking::packQueries(Index lane, Index first) {
   bool converts = !launch.element.isF32() && !launch.pairs;
   bool mustCopy = !launch.plan.queryRows.empty() || converts ||
                   !launch.headParts.isSingle() ||
-                  (launch.pairs && launch.headDim % 2 != 0);
+                  (launch.pairs && launch.headDim % launch.countTogether());
   Value copied = item.at(rows);
   auto copy = [&] {
     RowCopy copy;
@@ -174,7 +174,7 @@ Value ForwardPacking::prepareRows(unsigned tensor, int64_t dim,
 Value ForwardPacking::prepareKeys() {
   return prepareRows(launch.sites.key, launch.headParts.get().front().dim,
                      launch.plan.keyRows, keyPoint, launch.copiesKeys,
-                     launch.rows, keys, launch.keyWords);
+                     launch.countKeysTogether(), keys, launch.keyWords);
 }
 
 Value ForwardPacking::prepareValues() {
@@ -185,12 +185,27 @@ Value ForwardPacking::prepareValues() {
        llvm::zip_equal(launch.values.get(), launch.sites.values)) {
     int64_t firstWord = launch.pairs ? part.first / 2 : part.first;
     Value rows = prepareRows(tensor, part.dim, launch.plan.valueRows,
-                             valuePoint, launch.copiesValues, /*multiple=*/1,
+                             valuePoint, launch.copiesValues,
+                             launch.isTiled ? UnitProduct::depth : 1,
                              values + firstWord, rowWords);
     if (part.first == 0)
       first = rows;
   }
+  if (launch.isTiled)
+    return turnRows(first, rowWords);
   return launch.pairs ? interleaveRows(first, rowWords) : first;
+}
+
+/// V^T in pairs of keys. Keys past the last one, up to a step of the product,
+/// are that one again; their P is zero.
+Value ForwardPacking::turnRows(Value rows, int64_t rowWords) {
+  Value to = item.at(pairs);
+  kernel.loop(0, item.keyCount, UnitProduct::depth, [&](Value row) {
+    turnPairs(kernel, kernel.advance(rows, {kernel.mul(row, rowWords)}),
+              rowWords, launch.outputRows,
+              kernel.advance(to, {kernel.div(row, 2)}), launch.valueWords);
+  });
+  return to;
 }
 
 /// Interleaves rows of V two by two: they are neighbours in their contraction

@@ -34,6 +34,7 @@ private:
                           bool alwaysCopies, int64_t multiple, int64_t to,
                           int64_t rowWords);
   mlir::Value interleaveRows(mlir::Value rows, int64_t rowWords);
+  mlir::Value turnRows(mlir::Value rows, int64_t rowWords);
   void emitPrefetch(Index part, Index all);
 
   ForwardItem &item;
@@ -45,7 +46,7 @@ private:
   int64_t rows;      ///< rows of Q, before they are transposed
   int64_t keys;      ///< copied rows of K
   int64_t values;    ///< copied rows of V
-  int64_t pairs;     ///< rows of V, interleaved in pairs
+  int64_t pairs;     ///< rows of V, interleaved in pairs, or V^T
   int64_t mappedRow; ///< one row of f32
   int64_t positions; ///< i32 [axes][panels * panel]
 };

@@ -27,7 +27,8 @@ Values OnlineSoftmax::loadMaxima() {
   return maxima;
 }
 
-Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high) {
+Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high,
+                             function_ref<void(ValueRange alpha)> rescale) {
   int64_t width = kernel.width();
   Value maximum = item.ofPanel(item.maximum);
   Value sum = item.ofPanel(item.sum);
@@ -49,6 +50,8 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high) {
     kernel.storeVector(maxima[v], maximum, {v * width});
   }
   buckets.scale(alpha);
+  if (rescale)
+    rescale(alpha);
   // At least two rows at a time. An odd last row has a partner, which is
   // hidden.
   int64_t rows = launch.softmaxRows;

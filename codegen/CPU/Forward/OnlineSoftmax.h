@@ -20,8 +20,11 @@ public:
   /// The maxima of the panel, before the block.
   KernelBuilder::Values loadMaxima();
   /// Takes the keys [low, high) of the block in, with which maxima are as
-  /// given: P replaces the scores. Gives alpha.
-  KernelBuilder::Values update(mlir::ValueRange maxima, Index low, Index high);
+  /// given: P replaces the scores. Gives alpha, which `rescale` takes as soon as
+  /// it is known.
+  KernelBuilder::Values
+  update(mlir::ValueRange maxima, Index low, Index high,
+         llvm::function_ref<void(mlir::ValueRange alpha)> rescale = nullptr);
   /// Stores the log-sum-exp of the panel's queries, and what the backward needs
   /// of them. The inverse sum replaces the sum, zero where no key was seen.
   void store();

@@ -20,6 +20,8 @@ void PanelOutput::update(Value values, ValueRange alpha, Index low,
   if (launch.areFew)
     return addWeightedRows(item, values, alpha.front(), item.at(alphas), low,
                            high);
+  if (launch.isTiled)
+    return addTiles(values, low, high);
   Value output = item.ofPanel(item.output, launch.outputRows);
   forParts(
       kernel, launch.valueDim, launch.rows, [&](Index column, int64_t rows) {
@@ -45,6 +47,50 @@ void PanelOutput::update(Value values, ValueRange alpha, Index low,
           product.alignment = 16;
         storeVectors(kernel, emitTile(kernel, product, initial), to);
       });
+}
+
+void PanelOutput::scale(ValueRange alpha) {
+  if (!launch.isTiled)
+    return;
+  Value output = item.ofPanel(item.output, launch.outputRows);
+  kernel.loop(0, launch.outputRows, 1, [&](Value row) {
+    for (int64_t v = 0; v < launch.vectors; ++v) {
+      Value sums = kernel.advance(
+          output, {kernel.mul(row, launch.panel), v * kernel.width()});
+      kernel.storeVector(kernel.mulF(kernel.loadVector(sums), alpha[v]), sums);
+    }
+  });
+}
+
+/// The product takes whole steps of keys: those beside the range have no
+/// weight.
+void PanelOutput::addTiles(Value values, Index low, Index high) {
+  int64_t width = kernel.width();
+  Index first = kernel.mul(kernel.div(low, UnitProduct::depth),
+                           MatrixUnit::side); // in pairs
+  Index end = kernel.mul(kernel.ceilDiv(high, UnitProduct::depth),
+                         MatrixUnit::side);
+  auto clearWeights = [&](Index begin, Index end) {
+    kernel.loop(begin, end, 1, [&](Value pair) {
+      for (int64_t v = 0; v < launch.vectors; ++v)
+        kernel.storeVector(kernel.splatF32(0), item.getScores(pair, v * width));
+    });
+  };
+  clearWeights(first, kernel.div(low, 2));
+  clearWeights(kernel.ceilDiv(high, 2), end);
+
+  UnitProduct product;
+  product.a = kernel.advance(values, {first});
+  product.aStride = launch.valueWords;
+  product.b = item.getScores(first);
+  product.bStride = launch.panel;
+  product.sums = item.ofPanel(item.output, launch.outputRows);
+  product.stride = launch.panel;
+  product.rows = launch.outputRows;
+  product.columns = launch.panel;
+  product.words = kernel.sub(end, first);
+  product.adds = true;
+  emitProduct(kernel, product);
 }
 
 void PanelOutput::store() {

@@ -16,6 +16,9 @@ public:
         alphas(item.layout.reserve(launch.areFew ? launch.panel : 0)) {}
 
   void clear(Index lane);
+  /// Scales what is there, where a product only adds to it: long before it does,
+  /// since tiles are not loaded of what is on its way to the cache.
+  void scale(mlir::ValueRange alpha);
   /// Takes in the keys [low, high) of the block, whose rows of V are `values`.
   void update(mlir::Value values, mlir::ValueRange alpha, Index low,
               Index high);
@@ -23,6 +26,7 @@ public:
   void store();
 
 private:
+  void addTiles(mlir::Value values, Index low, Index high);
   void storeRows(Index row, Index lane, Index count);
 
   ForwardItem &item;

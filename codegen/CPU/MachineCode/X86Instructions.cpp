@@ -24,6 +24,15 @@ Value x86::emitScalef(KernelBuilder &kernel, Value x, Value power) {
                        kernel.vf32, {x, power, x, allLanes, currentRounding});
 }
 
+Value x86::emitFraction(KernelBuilder &kernel, Value x) {
+  Value toFloor = kernel.constantI32(9); // without exception flags
+  Value allLanes = kernel.constant(kernel.builder.getI16IntegerAttr(-1));
+  Value currentRounding = kernel.constantI32(4);
+  return callIntrinsic(kernel, "llvm.x86.avx512.mask.reduce.ps.512",
+                       kernel.vf32,
+                       {x, toFloor, x, allLanes, currentRounding});
+}
+
 Value x86::emitBf16Dot(KernelBuilder &kernel, Value sum, Value a, Value b) {
   return callIntrinsic(kernel, "llvm.x86.avx512bf16.dpbf16ps.512", kernel.vf32,
                        {sum, a, b});
@@ -48,4 +57,82 @@ void x86::emitFlushingCall(KernelBuilder &kernel, LLVM::LLVMFuncOp function,
   access("llvm.x86.sse.ldmxcsr", during);
   LLVM::CallOp::create(builder, kernel.loc, function, arguments);
   access("llvm.x86.sse.ldmxcsr", before);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+static constexpr StringLiteral tileInstructions[] = {
+    "llvm.x86.tilezero", "llvm.x86.tileloadd64", "llvm.x86.tilestored64",
+    "llvm.x86.tdpbf16ps"};
+
+/// Its first operands are numbers of tiles, which the instruction is made of.
+static void callTiles(KernelBuilder &kernel, StringRef name,
+                      ArrayRef<int64_t> tiles, ValueRange operands = {}) {
+  SmallVector<Value> all;
+  for (int64_t tile : tiles)
+    all.push_back(
+        kernel.constant(kernel.builder.getI8IntegerAttr(int8_t(tile))));
+  llvm::append_range(all, operands);
+  LLVM::CallIntrinsicOp::create(kernel.builder, kernel.loc,
+                                kernel.builder.getStringAttr(name), all);
+}
+
+static Value getBytes(KernelBuilder &kernel, Value words) {
+  return kernel.value(kernel.mul(words, 4));
+}
+
+const MatrixUnit &x86::getTiles() {
+  static constexpr MatrixUnit unit = {
+      [](KernelBuilder &kernel, int64_t tile) {
+        callTiles(kernel, tileInstructions[0], tile);
+      },
+      [](KernelBuilder &kernel, int64_t tile, Value address, Value stride) {
+        callTiles(kernel, tileInstructions[1], tile,
+                  {address, getBytes(kernel, stride)});
+      },
+      [](KernelBuilder &kernel, int64_t tile, Value address, Value stride) {
+        callTiles(kernel, tileInstructions[2], tile,
+                  {address, getBytes(kernel, stride)});
+      },
+      [](KernelBuilder &kernel, int64_t sum, int64_t a, int64_t b) {
+        callTiles(kernel, tileInstructions[3], {sum, a, b});
+      }};
+  return unit;
+}
+
+static bool usesTiles(LLVM::LLVMFuncOp function) {
+  return function
+      .walk([](LLVM::CallIntrinsicOp call) {
+        return llvm::is_contained(tileInstructions, call.getIntrin())
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+void x86::emitFlushingCallWithTiles(KernelBuilder &kernel,
+                                    LLVM::LLVMFuncOp function,
+                                    ValueRange arguments) {
+  if (!usesTiles(function))
+    return emitFlushingCall(kernel, function, arguments);
+  // Palette 1; from byte 16 on the bytes of a row of each tile, from byte 48 on
+  // the rows of each.
+  constexpr int64_t bytesOfRows = 0x0040004000400040, rows = 0x1010101010101010;
+  constexpr int64_t configuration[] = {1, 0, bytesOfRows, bytesOfRows,
+                                       0, 0, rows,        0};
+  OpBuilder &builder = kernel.builder;
+  Value memory =
+      LLVM::AllocaOp::create(builder, kernel.loc, kernel.pointer, kernel.i64,
+                             kernel.constantI32(std::size(configuration)));
+  for (auto [place, word] : llvm::enumerate(configuration))
+    kernel.store(kernel.constantI64(word),
+                 kernel.advance(memory, {place}, kernel.i64));
+  LLVM::CallIntrinsicOp::create(
+      builder, kernel.loc, builder.getStringAttr("llvm.x86.ldtilecfg"), memory);
+  emitFlushingCall(kernel, function, arguments);
+  LLVM::CallIntrinsicOp::create(builder, kernel.loc,
+                                builder.getStringAttr("llvm.x86.tilerelease"),
+                                ValueRange());
 }

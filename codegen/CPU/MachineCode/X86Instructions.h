@@ -16,6 +16,9 @@ namespace sextant::codegen::x86 {
 /// VSCALEFPS of AVX-512: x * 2^floor(power), 16 lanes.
 mlir::Value emitScalef(KernelBuilder &kernel, mlir::Value x, mlir::Value power);
 
+/// VREDUCEPS of AVX-512DQ: x - floor(x), 16 lanes; 0 of an infinity.
+mlir::Value emitFraction(KernelBuilder &kernel, mlir::Value x);
+
 /// VDPBF16PS of AVX512_BF16: sum + a.low * b.low + a.high * b.high in each of
 /// 16 lanes; `a` and `b` are vectors of 32 bf16.
 mlir::Value emitBf16Dot(KernelBuilder &kernel, mlir::Value sum, mlir::Value a,
@@ -29,6 +32,16 @@ mlir::Value emitBf16Dot(KernelBuilder &kernel, mlir::Value sum, mlir::Value a,
 /// moves across the change of the mode, of which LLVM knows nothing.
 void emitFlushingCall(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function,
                       mlir::ValueRange arguments);
+
+/// The tiles of AMX (AMX-TILE and AMX-BF16), all of 16 rows of 64 bytes.
+const MatrixUnit &getTiles();
+
+/// The same call, of a function that may use tiles: their shape is set before
+/// it, and they are given back behind it, so that the processor keeps nothing
+/// of them for what runs next.
+void emitFlushingCallWithTiles(KernelBuilder &kernel,
+                               mlir::LLVM::LLVMFuncOp function,
+                               mlir::ValueRange arguments);
 
 } // namespace sextant::codegen::x86
 

@@ -1,0 +1,106 @@
+//===- UnitProduct.cpp - A product of a matrix unit -----------------------===//
+
+#include "codegen/Tiles/UnitProduct.h"
+
+using namespace mlir;
+using namespace sextant::codegen;
+
+static constexpr int64_t side = MatrixUnit::side;
+
+/// Steps of a contraction that are written out, at most.
+static constexpr int64_t writtenSteps = 4;
+
+namespace {
+/// The numbers of the registers: two by two sums, and a column and a row of
+/// factors.
+struct Registers {
+  static int64_t sum(int64_t row, int64_t column) { return 2 * row + column; }
+  static int64_t a(int64_t row) { return 4 + row; }
+  static int64_t b(int64_t column) { return 6 + column; }
+};
+} // namespace
+static_assert(MatrixUnit::registers == 8);
+
+/// A block of sums, of two rows of tiles and one or two columns.
+static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
+                      Index row, Index column, int64_t columns) {
+  const MatrixUnit &unit = *kernel.target.matrixUnit;
+  Value aStride = kernel.value(product.aStride);
+  Value bStride = kernel.value(product.bStride);
+  Value stride = kernel.value(product.stride);
+  Value a = kernel.advance(product.a, {kernel.mul(row, aStride)});
+  Value b = kernel.advance(product.b, {column});
+  Value to = kernel.advance(product.sums, {kernel.mul(row, stride), column});
+  auto forSums = [&](auto body) {
+    for (int64_t r = 0; r < 2; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        body(Registers::sum(r, c),
+             kernel.advance(to, {kernel.mul(r * side, stride), c * side}));
+  };
+  forSums([&](int64_t tile, Value at) {
+    product.adds ? unit.load(kernel, tile, at, stride)
+                 : unit.clear(kernel, tile);
+  });
+  auto addStep = [&](Index word) {
+    for (int64_t c = 0; c < columns; ++c)
+      unit.load(
+          kernel, Registers::b(c),
+          kernel.advance(b, {kernel.mul(word, product.bStride), c * side}),
+          bStride);
+    for (int64_t r = 0; r < 2; ++r) {
+      unit.load(kernel, Registers::a(r),
+                kernel.advance(a, {word, kernel.mul(r * side, aStride)}),
+                aStride);
+      for (int64_t c = 0; c < columns; ++c)
+        unit.multiply(kernel, Registers::sum(r, c), Registers::a(r),
+                      Registers::b(c));
+    }
+  };
+  if (product.words.isConstant() &&
+      product.words.getConstant() <= writtenSteps * side)
+    for (int64_t word = 0; word < product.words.getConstant(); word += side)
+      addStep(word);
+  else
+    kernel.loop(0, product.words, side, [&](Value word) { addStep(word); });
+  forSums([&](int64_t tile, Value at) { unit.store(kernel, tile, at, stride); });
+}
+
+void sextant::codegen::emitProduct(KernelBuilder &kernel,
+                                   const UnitProduct &product) {
+  int64_t block = UnitProduct::block;
+  int64_t whole = product.columns / block * block;
+  kernel.loop(0, product.rows, block, [&](Value row) {
+    if (whole == block)
+      emitBlock(kernel, product, row, 0, 2);
+    else if (whole)
+      kernel.loop(0, whole, block, [&](Value column) {
+        emitBlock(kernel, product, row, column, 2);
+      });
+    if (whole != product.columns)
+      emitBlock(kernel, product, row, whole, 1);
+  });
+}
+
+void sextant::codegen::turnPairs(KernelBuilder &kernel, Value from,
+                                 int64_t distance, int64_t elements, Value to,
+                                 int64_t stride) {
+  kernel.loop(0, elements / UnitProduct::depth, 1, [&](Value number) {
+    Value rows = kernel.advance(from, {kernel.mul(number, side)});
+    Value out = kernel.advance(
+        to, {kernel.mul(number, UnitProduct::depth * stride)});
+    KernelBuilder::Values squares[2];
+    for (int64_t pair = 0; pair < side; ++pair) {
+      auto [low, high] = kernel.interleave(
+          kernel.loadVector(rows, {2 * pair * distance}),
+          kernel.loadVector(rows, {(2 * pair + 1) * distance}));
+      squares[0].push_back(low);
+      squares[1].push_back(high);
+    }
+    for (auto [half, square] : llvm::enumerate(squares))
+      for (auto [n, vector] : llvm::enumerate(kernel.transpose(square)))
+        kernel.storeVector(
+            vector, out,
+            {(static_cast<int64_t>(half) * side + static_cast<int64_t>(n)) *
+             stride});
+  });
+}

@@ -1,0 +1,51 @@
+//===- UnitProduct.h - A product of a matrix unit ---------------*- C++ -*-===//
+//
+// Where a target has registers for tiles of matrices (MatrixUnit), products of
+// bf16 go from memory to memory: sums in four of these registers, factors in
+// the other four.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_TILES_UNITPRODUCT_H
+#define SEXTANT_CODEGEN_TILES_UNITPRODUCT_H
+
+#include "codegen/Emit/KernelBuilder.h"
+
+namespace sextant::codegen {
+
+/// sums[m][n] = the sum over k < `words` of the dots of a[m][k] and b[k][n], for
+/// m < `rows` and n < `columns`. Words are pairs of bf16, sums f32.
+struct UnitProduct {
+  /// Rows, and columns, of the sums that are in registers together.
+  static constexpr int64_t block = 2 * MatrixUnit::side;
+  /// Elements of bf16 of a step of the contraction.
+  static constexpr int64_t depth = 2 * MatrixUnit::side;
+
+  /// Words from a row to the next.
+  mlir::Value a;
+  Index aStride = 0;
+  mlir::Value b;
+  Index bStride = 0;
+  mlir::Value sums;
+  Index stride = 0;
+  /// Rows are computed to the next multiple of `block`; columns are a multiple
+  /// of the side of a tile.
+  Index rows = block;
+  int64_t columns = block;
+  Index words = 0;
+  /// Added to what is there.
+  bool adds = false;
+};
+
+/// Writes the product.
+void emitProduct(KernelBuilder &kernel, const UnitProduct &product);
+
+/// Squares of pairs of rows, turned: to[n * stride + l], a word, is the pair of
+/// element n of rows 2 l and 2 l + 1 for each of `elements` (a multiple of
+/// `depth`). `from` has 2 * MatrixUnit::side rows, `distance` words apart.
+void turnPairs(KernelBuilder &kernel, mlir::Value from, int64_t distance,
+               int64_t elements, mlir::Value to, int64_t stride);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_TILES_UNITPRODUCT_H
