@@ -136,10 +136,10 @@ KERNELS = [
         ("pytest:codegen/test_two_keys.py",),
     ),
     Mutant(
-        "the exponential rounds down",
+        "the exponential rounds to the nearest",
         "codegen/Emit/KernelBuilder.cpp",
-        "Value rounded = math::RoundEvenOp::create(builder, loc, x);",
-        "Value rounded = math::FloorOp::create(builder, loc, x);",
+        "floor = math::FloorOp::create(builder, loc, x);",
+        "floor = math::RoundEvenOp::create(builder, loc, x);",
         ("pytest:codegen/test_two_keys.py",),
     ),
     Mutant(

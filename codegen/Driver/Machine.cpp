@@ -98,6 +98,7 @@ std::string sextant::codegen::formatJson(const Machine &machine) {
       {"l3", machine.caches.l3},
       {"peak_f32", getPeakF32(machine)},
       {"peak_bf16", getRate(machine.peaks, Unit::Bf16Dot512)},
+      {"peak_tiles", getRate(machine.peaks, Unit::Bf16Tiles)},
       {"peak_bytes", machine.bytes},
       {"units", std::move(units)},
       {"record", machine.record},

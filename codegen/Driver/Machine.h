@@ -35,8 +35,8 @@ llvm::Expected<Machine> describeMachine(int64_t threads);
 std::string formatTable(const Machine &machine);
 
 /// {"processor", "threads", "l1", "l2", "l3", "peak_f32", "peak_bf16" (that of
-/// dot products, 0 without), "peak_bytes", "units": {name: {"probed", "peak"}},
-/// "record", "f32", "bf16"}
+/// dot products, 0 without), "peak_tiles" (likewise), "peak_bytes",
+/// "units": {name: {"probed", "peak"}}, "record", "f32", "bf16"}
 std::string formatJson(const Machine &machine);
 
 } // namespace sextant::codegen

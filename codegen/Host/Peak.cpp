@@ -203,9 +203,8 @@ UnitRates sextant::codegen::probeUnits() {
 
 /// The sum of all threads' median rates: each calls `work`, which takes about a
 /// millisecond and does `amount`, over and over at the same time.
-static double measureRate(int64_t threads, double amount,
+static double measureRate(int64_t threads, size_t calls, double amount,
                           const std::function<void(int64_t)> &work) {
-  constexpr size_t calls = 101;
   std::vector<std::vector<double>> seconds(static_cast<size_t>(threads),
                                            std::vector<double>(calls));
   auto measure = [&](int64_t thread) {
@@ -223,22 +222,25 @@ static double measureRate(int64_t threads, double amount,
     other.join();
   double rate = 0.0;
   for (std::vector<double> &mine : seconds) {
-    auto middle = mine.begin() + calls / 2;
+    auto middle = mine.begin() + static_cast<ptrdiff_t>(calls / 2);
     std::nth_element(mine.begin(), middle, mine.end());
     rate += amount / *middle;
   }
   return rate;
 }
 
-double sextant::codegen::measureFlops(Unit unit, int64_t threads) {
+double sextant::codegen::measureFlops(Unit unit, int64_t threads,
+                                      size_t calls) {
   if (!hasUnit(unit))
     return 0.0;
   // A product of tiles takes as long as 16 rows of a vector's do.
   int64_t rounds = unit == Unit::Bf16Tiles ? 1 << 14 : 1 << 18;
   std::vector<float> sinks(static_cast<size_t>(threads));
-  return measureRate(threads, countFlops(unit, rounds), [&](int64_t thread) {
-    sinks[static_cast<size_t>(thread)] = getRun(unit)(rounds);
-  });
+  return measureRate(threads, calls, countFlops(unit, rounds),
+                     [&](int64_t thread) {
+                       sinks[static_cast<size_t>(thread)] =
+                           getRun(unit)(rounds);
+                     });
 }
 
 double sextant::codegen::measureBytes(int64_t threads) {
@@ -252,7 +254,8 @@ double sextant::codegen::measureBytes(int64_t threads) {
   };
   std::vector<Walk> walks(static_cast<size_t>(threads));
   double amount = words / pieces * sizeof(uint64_t);
-  return measureRate(threads, amount, [&](int64_t thread) {
+  constexpr size_t calls = 101;
+  return measureRate(threads, calls, amount, [&](int64_t thread) {
     Walk &walk = walks[static_cast<size_t>(thread)];
     const uint64_t *begin = walk.memory.data() + walk.piece * (words / pieces);
     for (size_t i = 0; i < words / pieces; ++i)

@@ -33,9 +33,9 @@ using UnitRates = std::array<double, allUnits.size()>;
 /// to tell which is faster, also while other programs run.
 UnitRates probeUnits();
 
-/// FLOP/s of all `threads` together on one unit, the median over a fraction of
-/// a second; 0 where the processor lacks it.
-double measureFlops(Unit unit, int64_t threads);
+/// FLOP/s of all `threads` together on one unit, the median of some calls that
+/// take half a millisecond each; 0 where the processor lacks it.
+double measureFlops(Unit unit, int64_t threads, size_t calls = 101);
 
 /// Bytes per second that all `threads` together read from memory.
 double measureBytes(int64_t threads);

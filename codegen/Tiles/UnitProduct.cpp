@@ -49,7 +49,8 @@ static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
           bStride);
     for (int64_t r = 0; r < 2; ++r) {
       unit.load(kernel, Registers::a(r),
-                kernel.advance(a, {word, kernel.mul(r * side, aStride)}),
+                kernel.advance(a, {kernel.mul(word, product.aStep),
+                                   kernel.mul(r * side, aStride)}),
                 aStride);
       for (int64_t c = 0; c < columns; ++c)
         unit.multiply(kernel, Registers::sum(r, c), Registers::a(r),

@@ -21,9 +21,12 @@ struct UnitProduct {
   /// Elements of bf16 of a step of the contraction.
   static constexpr int64_t depth = 2 * MatrixUnit::side;
 
-  /// Words from a row to the next.
+  /// Words from a row to the next. The steps of the contraction of `a`, each of
+  /// `side` words, may lie apart: word k of a row, where a step begins, is then
+  /// at k * aStep.
   mlir::Value a;
   Index aStride = 0;
+  int64_t aStep = 1;
   mlir::Value b;
   Index bStride = 0;
   mlir::Value sums;
@@ -40,9 +43,8 @@ struct UnitProduct {
 /// Writes the product.
 void emitProduct(KernelBuilder &kernel, const UnitProduct &product);
 
-/// Squares of pairs of rows, turned: to[n * stride + l], a word, is the pair of
-/// element n of rows 2 l and 2 l + 1 for each of `elements` (a multiple of
-/// `depth`). `from` has 2 * MatrixUnit::side rows, `distance` words apart.
+/// Pairs of rows, turned: to[n * stride + l], a word, is the pair of element n of
+/// rows 2 l and 2 l + 1, for each of `elements` (a multiple of `depth`). `from` has 2 * MatrixUnit::side rows, `distance` words apart.
 void turnPairs(KernelBuilder &kernel, mlir::Value from, int64_t distance,
                int64_t elements, mlir::Value to, int64_t stride);
 

@@ -252,6 +252,16 @@ static void bindCompilation(py::module_ &m) {
       py::arg("threads"),
       "Peaks of this machine, measured now, its caches and what the target cpu "
       "means on it, as JSON.");
+  m.def(
+      "flops",
+      [](const std::string &unit, int64_t threads, int64_t calls) {
+        return run([&](Session &session) {
+          return measureFlops(session, unit, threads, calls);
+        });
+      },
+      py::arg("unit"), py::arg("threads"), py::arg("calls"),
+      "FLOP/s of a unit of machine(), measured now for so many calls of half a "
+      "millisecond.");
 }
 
 static void bindDefinitions(py::module_ &m) {

@@ -113,6 +113,23 @@ std::optional<bool> bindings::registerTarget(Session &session,
 
 std::string bindings::getVersion() { return codegen::getCompilerVersion(); }
 
+std::optional<double> bindings::measureFlops(Session &session,
+                                             const std::string &unit,
+                                             int64_t threads, int64_t calls) {
+  if (threads < 1 || calls < 1) {
+    session.addError("at least one thread and one call are needed");
+    return std::nullopt;
+  }
+  std::string known;
+  for (codegen::Unit each : codegen::allUnits) {
+    if (unit == codegen::getName(each))
+      return codegen::measureFlops(each, threads, static_cast<size_t>(calls));
+    known += (known.empty() ? "'" : ", '") + std::string(getName(each)) + "'";
+  }
+  session.addError("unknown unit '" + unit + "', expected one of " + known);
+  return std::nullopt;
+}
+
 std::optional<std::string> bindings::describeMachine(Session &session,
                                                      int64_t threads) {
   if (threads < 1) {

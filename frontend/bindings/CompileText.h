@@ -53,6 +53,11 @@ std::optional<bool> registerTarget(Session &session, const std::string &name,
 /// codegen/Driver/Machine.h).
 std::optional<std::string> describeMachine(Session &session, int64_t threads);
 
+/// FLOP/s of a unit of that description, measured for so many calls of half a
+/// millisecond (see codegen/Host/Peak.h). An error where no unit has the name.
+std::optional<double> measureFlops(Session &session, const std::string &unit,
+                                   int64_t threads, int64_t calls);
+
 } // namespace sextant::bindings
 
 #endif // SEXTANT_FRONTEND_BINDINGS_COMPILETEXT_H

@@ -1,7 +1,7 @@
 // RUN: sextant-opt %s --pos-lower-attention=target=cpu:avx512 --split-input-file --verify-diagnostics
 // RUN: not sextant-opt %s --pos-lower-attention=target=gpu --split-input-file 2>&1 | FileCheck %s
 
-// CHECK: unknown target 'gpu', expected one of cpu, reference, cpu:avx512bf16, cpu:avx512, cpu:avx2
+// CHECK: unknown target 'gpu', expected one of cpu, reference, cpu:amx, cpu:avx512bf16, cpu:avx512, cpu:avx2
 
 // C8: f64 is for the reference.
 func.func @double(%x: tensor<?x?x?x8xf64>) -> tensor<?x?x?x8xf64> {

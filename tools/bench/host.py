@@ -33,13 +33,6 @@ def vendor() -> str:
     return _VENDORS.get(name, name)
 
 
-def _matrix_unit() -> str:
-    """Matrix units, which oneDNN multiplies PyTorch's bf16 with, are another peer than
-    the vector units that kernels here run on."""
-    has = "amx_bf16" in _first_processor().get("flags", "").split()
-    return ", AMX, which PyTorch uses for bf16" if has else ""
-
-
 @functools.cache
 def _machine() -> dict:
     return machine(threads=1)
@@ -58,12 +51,13 @@ def _products() -> str:
 
 def describe() -> str:
     peaks = []
-    for unit, key in (("f32 FMA", "peak_f32"), ("bf16 dot", "peak_bf16")):
+    units = {"f32 FMA": "peak_f32", "bf16 dot": "peak_bf16", "bf16 tiles": "peak_tiles"}
+    for unit, key in units.items():
         most = _machine()[key]
         peaks.append(f"{most / 1e9:.0f} GFLOP/s {unit}" if most else f"no {unit}")
     return (
         f"{processor()} ({vendor()}), L2 {_machine()['l2'] / 2**20:g} MiB per core, "
-        f"one thread at most {' and '.join(peaks)}{_matrix_unit()}, "
+        f"one thread at most {', '.join(peaks)}, "
         f"products of our programs by {_products()}"
     )
 

@@ -35,9 +35,8 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
                : pairs ? llvm::divideCeil(headDim, 2)
                        : headDim;
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
-  valueWords = isTiled ? keys / 2
-               : pairs ? outputRows
-                       : getCopiedRowWords(target, valueDim, pairs);
+  valueWords =
+      pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
   bool converts = !element.isF32() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || !headParts.isSingle() ||
                (pairs && headDim % countTogether() != 0);

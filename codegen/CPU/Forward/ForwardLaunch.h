@@ -58,8 +58,8 @@ struct ForwardLaunch {
   int64_t maxPanels = leastPanels; ///< of an item
   /// Tiles of scores [keys][panel] in scratch memory, and how far apart.
   int64_t scoreTiles = 1, scoreStride = 0;
-  /// 32-bit words of a row of Q, of K and V as products read them (tiled: of
-  /// V^T), and rows of O^T; padded to vectors.
+  /// 32-bit words of a row of Q, of K and V as products read them, and rows of
+  /// O^T; padded to vectors.
   int64_t queryWords, keyWords, valueWords, outputRows;
   /// K or V can never be used in place.
   bool copiesKeys, copiesValues;

@@ -236,6 +236,8 @@ private:
           packing.prefetchShare(
               kernel.add(kernel.mul(item.panel, item.keyCount), step),
               kernel.mul(item.panelCount, item.keyCount));
+          output.prefetchShare(kernel.div(step, launch.rows),
+                               kernel.ceilDiv(item.keyCount, launch.rows));
           ValueRange maxima = values.take_front(launch.vectors);
           if (!launch.plan.mask)
             return emitGroup(group, maxima, TileClass());

@@ -196,14 +196,17 @@ Value ForwardPacking::prepareValues() {
   return launch.pairs ? interleaveRows(first, rowWords) : first;
 }
 
-/// V^T in pairs of keys. Keys past the last one, up to a step of the product,
+/// V^T in pairs of keys, step by step of the product, so that the tiles of a step
+/// are read line after line. Keys past the last one, up to a step of the product,
 /// are that one again; their P is zero.
 Value ForwardPacking::turnRows(Value rows, int64_t rowWords) {
   Value to = item.at(pairs);
   kernel.loop(0, item.keyCount, UnitProduct::depth, [&](Value row) {
-    turnPairs(kernel, kernel.advance(rows, {kernel.mul(row, rowWords)}),
-              rowWords, launch.outputRows,
-              kernel.advance(to, {kernel.div(row, 2)}), launch.valueWords);
+    turnPairs(
+        kernel, kernel.advance(rows, {kernel.mul(row, rowWords)}), rowWords,
+        launch.outputRows,
+        kernel.advance(to, {kernel.mul(kernel.div(row, 2), launch.outputRows)}),
+        MatrixUnit::side);
   });
   return to;
 }

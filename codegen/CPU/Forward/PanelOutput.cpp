@@ -49,6 +49,17 @@ void PanelOutput::update(Value values, ValueRange alpha, Index low,
       });
 }
 
+void PanelOutput::prefetchShare(Index part, Index parts) {
+  if (!launch.isTiled)
+    return;
+  Index words = kernel.ceilDiv(launch.outputRows * launch.panel, parts);
+  Index first = kernel.mul(part, words);
+  Value output = item.ofPanel(item.output, launch.outputRows);
+  kernel.loop(0, words, cacheLine, [&](Value word) {
+    kernel.prefetch(output, {first, word}, 1, CacheLevel::First);
+  });
+}
+
 void PanelOutput::scale(ValueRange alpha) {
   if (!launch.isTiled)
     return;
@@ -80,8 +91,9 @@ void PanelOutput::addTiles(Value values, Index low, Index high) {
   clearWeights(kernel.ceilDiv(high, 2), end);
 
   UnitProduct product;
-  product.a = kernel.advance(values, {first});
-  product.aStride = launch.valueWords;
+  product.a = kernel.advance(values, {kernel.mul(first, launch.outputRows)});
+  product.aStride = MatrixUnit::side;
+  product.aStep = launch.outputRows;
   product.b = item.getScores(first);
   product.bStride = launch.panel;
   product.sums = item.ofPanel(item.output, launch.outputRows);

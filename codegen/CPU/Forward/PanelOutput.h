@@ -16,6 +16,9 @@ public:
         alphas(item.layout.reserve(launch.areFew ? launch.panel : 0)) {}
 
   void clear(Index lane);
+  /// Asks for a share of what is there, before it is scaled: other panels have
+  /// been added to meanwhile.
+  void prefetchShare(Index part, Index parts);
   /// Scales what is there, where a product only adds to it: long before it does,
   /// since tiles are not loaded of what is on its way to the cache.
   void scale(mlir::ValueRange alpha);

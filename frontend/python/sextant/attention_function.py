@@ -73,8 +73,8 @@ def attention(
         `torch.use_deterministic_algorithms` asks for it everywhere.
       target: "auto" follows the device of query: "cpu" (the best that this machine has)
         or "cuda" (the best for its GPU). By name also "cpu:avx2", "cpu:avx512",
-        "cpu:avx512bf16", "cuda:sm_80", "cuda:sm_86", "cuda:sm_90a", or "reference"
-        (the definition run literally; slow).
+        "cpu:avx512bf16", "cpu:amx", "cuda:sm_80", "cuda:sm_86", "cuda:sm_90a", or
+        "reference" (the definition run literally; slow).
 
     Returns:
       (batch, heads, query length, value dim) in the dtype of query, a tuple of them
