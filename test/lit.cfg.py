@@ -46,6 +46,7 @@ needs = {
     "avx2": {"avx2", "fma"},
     "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl"},
     "avx512bf16": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16"},
+    "amx": {"amx_tile", "amx_bf16"},
 }
 for feature, wanted in needs.items():
     if wanted <= flags:

@@ -45,6 +45,15 @@ static Value loadLanes(KernelBuilder &kernel, const RegisterTile &tile,
       kernel.constant(DenseElementsAttr::get(kernel.vi32, ArrayRef(places))));
 }
 
+/// Vector `number` of a row of bf16.
+static Value loadWidened(KernelBuilder &kernel, Value base, Index words,
+                         int64_t number) {
+  Value row = kernel.advance(base, {words});
+  return kernel.extend(kernel.load(
+      VectorType::get(kernel.width(), kernel.bf16),
+      kernel.advance(row, {number * kernel.width()}, kernel.bf16)));
+}
+
 /// Steps k0 .. k0 + steps - 1. Rows with the same pointer share the address
 /// computation; their offsets become displacements.
 static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
@@ -61,10 +70,12 @@ static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
   int64_t distance = tile.vectorDistance ? tile.vectorDistance : kernel.width();
   for (int64_t step = 0; step < steps; ++step) {
     Values vectors;
+    Index ofStep = kernel.mul(step, tile.vectorStep);
     for (int64_t v = 0; v < tile.vectors; ++v)
-      vectors.push_back(
-          loadLanes(kernel, tile, base,
-                    {kernel.mul(step, tile.vectorStep), v * distance}));
+      vectors.push_back(tile.widens
+                            ? loadWidened(kernel, base, ofStep, v)
+                            : loadLanes(kernel, tile, base,
+                                        {ofStep, v * distance}));
     for (auto [r, row] : llvm::enumerate(tile.rows)) {
       Value scalar = loadScalar(kernel, tile, row, pointers[row.pointer], step);
       for (int64_t v = 0; v < tile.vectors; ++v) {

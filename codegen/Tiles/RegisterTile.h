@@ -32,6 +32,8 @@ struct RegisterTile {
   int64_t vectors = 2;
   /// From a vector of a step to the next; 0: the width.
   int64_t vectorDistance = 0;
+  /// Vectors are bf16, which are widened; steps count 32-bit words.
+  bool widens = false;
   /// From a lane of a vector to the next: of an operand that lies transposed.
   int64_t laneStep = 1;
   /// Bytes to which the pointers of rows are aligned, where lanes are threads:

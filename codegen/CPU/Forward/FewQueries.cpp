@@ -33,6 +33,17 @@ static Value emitSum(KernelBuilder &kernel, Values vectors) {
   return vectors.front();
 }
 
+/// Up to a vector of elements of a row of keys, as f32.
+static Value loadElements(const ForwardItem &item, Value row, Index first,
+                          int64_t count) {
+  KernelBuilder &kernel = item.kernel;
+  if (!item.launch.widensRows)
+    return kernel.loadPart(kernel.vf32, kernel.advance(row, {first}), count);
+  auto type = VectorType::get(kernel.width(), kernel.bf16);
+  return kernel.extend(kernel.loadPart(
+      type, kernel.advance(row, {first}, kernel.bf16), count));
+}
+
 Values codegen::emitDots(const ForwardItem &item, Value keys, Value query,
                          Value square) {
   KernelBuilder &kernel = item.kernel;
@@ -43,8 +54,8 @@ Values codegen::emitDots(const ForwardItem &item, Value keys, Value query,
     auto addVector = [&](Index first, int64_t count, Values sums) {
       Value own = kernel.loadVector(row, {first});
       for (int64_t key = 0; key < width; ++key) {
-        Value from = kernel.advance(keys, {first, key * launch.keyWords});
-        sums[key] = kernel.fma(kernel.loadPart(kernel.vf32, from, count), own,
+        Value from = kernel.advance(keys, {key * launch.keyWords});
+        sums[key] = kernel.fma(loadElements(item, from, first, count), own,
                                sums[key]);
       }
       return sums;
@@ -87,11 +98,13 @@ void codegen::addWeightedRows(const ForwardItem &item, Value values,
     auto addColumns = [&](Index column, int64_t lanes) {
       Value to = kernel.advance(output, {column});
       RegisterTile product;
-      TileRow row{weights};
-      product.rows = row;
+      TileRow weight{weights};
+      product.rows = weight;
       product.rowStep = launch.panel;
-      product.base =
-          kernel.advance(values, {kernel.mul(low, launch.valueWords), column});
+      Value row = kernel.advance(values, {kernel.mul(low, launch.valueWords)});
+      product.widens = launch.widensRows;
+      product.base = kernel.advance(row, {column},
+                                    product.widens ? kernel.bf16 : kernel.f32);
       product.vectorStep = launch.valueWords;
       product.vectors = lanes / width;
       product.count = kernel.sub(high, low);

@@ -90,6 +90,14 @@ ForwardLaunch::ofFewQueries(const VectorTarget &target) const {
   few.vectors = 1;
   few.scoreStride = keys * few.panel;
   few.queryWords = few.keyWords;
+  few.widensRows = element.isBF16() && plan.keyRows.empty() &&
+                   plan.valueRows.empty() && headParts.isSingle() &&
+                   values.isSingle() && headDim % 2 == 0 && valueDim % 2 == 0;
+  if (few.widensRows) {
+    few.keyWords = getCopiedRowWords(target, headDim, /*pairs=*/true);
+    few.valueWords = getCopiedRowWords(target, valueDim, /*pairs=*/true);
+    few.copiesKeys = few.copiesValues = false;
+  }
   // A pass of 16 heads is mostly products: more would gain little.
   few.maxPanels = std::clamp<int64_t>(
       cacheWords / ((few.queryWords + few.outputRows) * few.panel), 1, 16);

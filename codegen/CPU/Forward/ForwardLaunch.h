@@ -35,6 +35,8 @@ struct ForwardLaunch {
   static constexpr int64_t leastKeys = 16;
   /// Queries of an item, at most; where they are few, those of all its heads.
   int64_t countQueries() const { return maxPanels * panel; }
+  /// Words of a copied row of Q, before it is packed.
+  int64_t getCopiedQueryWords() const { return areFew ? queryWords : keyWords; }
   /// Elements of a row, of pairs, that products take together.
   int64_t countTogether() const { return isTiled ? UnitProduct::depth : 2; }
   /// Rows of keys that products of queries and keys take together.
@@ -69,6 +71,10 @@ struct ForwardLaunch {
   /// Lanes of products are elements of rows: see FewQueries.h.
   bool areFew = false;
   int64_t mostFewQueries = 0;
+  /// These are read as bf16, 32-bit words of two, and widened in registers.
+  bool widensRows = false;
+  /// Whether rows of K and V are of bf16 where products read them.
+  bool hasRowsOfBf16() const { return pairs || widensRows; }
   /// Rows of scores that become weights at a time. Those behind the last key,
   /// to a multiple of these, are hidden.
   int64_t softmaxRows = 2;

@@ -18,7 +18,7 @@ ForwardPacking::ForwardPacking(ForwardItem &item)
                  pos::RowOperand::value) {
   const VectorTarget &target = kernel.target;
   ScratchLayout &layout = item.layout;
-  int64_t ofQueries = target.width * launch.keyWords;
+  int64_t ofQueries = target.width * launch.getCopiedQueryWords();
   int64_t ofKeys = launch.keys * launch.keyWords;
   int64_t ofValues =
       launch.keys * getCopiedRowWords(target, launch.valueDim, launch.pairs);
@@ -70,7 +70,7 @@ void ForwardPacking::packQueries(Index lane, Index first) {
     copy.maps = launch.plan.queryRows;
     copy.point = &queryPoint;
     copy.to = copied;
-    copy.rowWords = launch.keyWords;
+    copy.rowWords = launch.getCopiedQueryWords();
     copy.pairs = launch.pairs;
     copy.mappedRow = item.at(mappedRow);
     emitHeadCopy(kernel, arguments, launch.plan, launch.sites,
@@ -83,7 +83,7 @@ void ForwardPacking::packQueries(Index lane, Index first) {
   SmallVector<Value> pointers;
   for (int64_t row = 0; row < width; ++row)
     pointers.push_back(kernel.selectF(
-        isCopied, kernel.advance(copied, {row * launch.keyWords}),
+        isCopied, kernel.advance(copied, {row * launch.getCopiedQueryWords()}),
         arguments.getAddress(query,
                              {item.batch, item.head,
                               kernel.min(kernel.add(first, row), last)})));
@@ -146,7 +146,7 @@ Value ForwardPacking::prepareRows(unsigned tensor, int64_t dim,
   copy.point = &point;
   copy.to = item.at(to);
   copy.rowWords = rowWords;
-  copy.pairs = launch.pairs;
+  copy.pairs = launch.hasRowsOfBf16();
   copy.mappedRow = item.at(mappedRow);
   auto emitCopy = [&] {
     if (tensor != launch.sites.key)
@@ -162,7 +162,7 @@ Value ForwardPacking::prepareRows(unsigned tensor, int64_t dim,
   };
   copyUnlessEqual(arguments.getStride(tensor, 3), 1);
   copyUnlessEqual(arguments.getStride(tensor, 2),
-                  copy.rowWords * (launch.pairs ? 2 : 1));
+                  copy.rowWords * (launch.hasRowsOfBf16() ? 2 : 1));
   if (multiple != 1)
     copyUnlessEqual(kernel.rem(item.keyCount, multiple), 0);
   kernel.when(mustCopy, [&] { emitCopy(); });
@@ -178,8 +178,8 @@ Value ForwardPacking::prepareKeys() {
 }
 
 Value ForwardPacking::prepareValues() {
-  int64_t rowWords =
-      getCopiedRowWords(kernel.target, launch.valueDim, launch.pairs);
+  int64_t rowWords = getCopiedRowWords(kernel.target, launch.valueDim,
+                                       launch.hasRowsOfBf16());
   Value first;
   for (auto [part, tensor] :
        llvm::zip_equal(launch.values.get(), launch.sites.values)) {
