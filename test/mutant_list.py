@@ -136,6 +136,13 @@ KERNELS = [
         ("pytest:codegen/test_two_keys.py",),
     ),
     Mutant(
+        "a product of tiles takes the factors of its first step",
+        "codegen/Tiles/UnitProduct.cpp",
+        "kernel.advance(b, {kernel.mul(word, product.bStride), c * side}),",
+        "kernel.advance(b, {c * side}),",
+        (f"{EXACT} tiles and alibi",),
+    ),
+    Mutant(
         "the exponential rounds to the nearest",
         "codegen/Emit/KernelBuilder.cpp",
         "floor = math::FloorOp::create(builder, loc, x);",

@@ -42,23 +42,23 @@ static void forRows(KernelBuilder &kernel, function_ref<void(Value row)> body) {
 /// One of each pair, as f32.
 static Value getHalf(KernelBuilder &kernel, Value pairs, bool isHigh) {
   OpBuilder &builder = kernel.builder;
-  Value words = vector::BitCastOp::create(builder, kernel.loc, kernel.vi32,
-                                          pairs);
-  Value bits =
-      isHigh ? arith::AndIOp::create(builder, kernel.loc, words,
-                                     kernel.splatI32(int32_t(0xffff0000)))
-                   .getResult()
-             : arith::ShLIOp::create(builder, kernel.loc, words,
-                                     kernel.splatI32(16))
-                   .getResult();
+  Value words =
+      vector::BitCastOp::create(builder, kernel.loc, kernel.vi32, pairs);
+  Value bits = isHigh
+                   ? arith::AndIOp::create(builder, kernel.loc, words,
+                                           kernel.splatI32(int32_t(0xffff0000)))
+                         .getResult()
+                   : arith::ShLIOp::create(builder, kernel.loc, words,
+                                           kernel.splatI32(16))
+                         .getResult();
   return vector::BitCastOp::create(builder, kernel.loc, kernel.vf32, bits);
 }
 
 Value sextant::codegen::emulateBf16Dot(KernelBuilder &kernel, Value sum,
                                        Value a, Value b) {
   for (bool isHigh : {false, true})
-    sum = kernel.fma(getHalf(kernel, a, isHigh), getHalf(kernel, b, isHigh),
-                     sum);
+    sum =
+        kernel.fma(getHalf(kernel, a, isHigh), getHalf(kernel, b, isHigh), sum);
   return sum;
 }
 
@@ -101,9 +101,8 @@ const MatrixUnit &sextant::codegen::getEmulatedTiles() {
       [](KernelBuilder &kernel, int64_t tile, Value address, Value stride) {
         Value from = getRegister(kernel, tile);
         forRows(kernel, [&](Value row) {
-          kernel.storeVector(
-              kernel.loadVector(from, {kernel.mul(row, side)}), address,
-              {kernel.mul(row, stride)});
+          kernel.storeVector(kernel.loadVector(from, {kernel.mul(row, side)}),
+                             address, {kernel.mul(row, stride)});
         });
       },
       multiply};

@@ -236,11 +236,10 @@ double sextant::codegen::measureFlops(Unit unit, int64_t threads,
   // A product of tiles takes as long as 16 rows of a vector's do.
   int64_t rounds = unit == Unit::Bf16Tiles ? 1 << 14 : 1 << 18;
   std::vector<float> sinks(static_cast<size_t>(threads));
-  return measureRate(threads, calls, countFlops(unit, rounds),
-                     [&](int64_t thread) {
-                       sinks[static_cast<size_t>(thread)] =
-                           getRun(unit)(rounds);
-                     });
+  return measureRate(
+      threads, calls, countFlops(unit, rounds), [&](int64_t thread) {
+        sinks[static_cast<size_t>(thread)] = getRun(unit)(rounds);
+      });
 }
 
 double sextant::codegen::measureBytes(int64_t threads) {

@@ -22,9 +22,9 @@ struct BackwardShape {
                 llvm::ArrayRef<int64_t> headDims,
                 llvm::ArrayRef<int64_t> valueDims)
       : dot(target.bf16Dot && element.isBF16()),
-        isTiled(dot && target.matrixUnit),
-        headParts(headDims, target, dot), valueParts(valueDims, target, dot),
-        headDim(headParts.getDim()), valueDim(valueParts.getDim()) {
+        isTiled(dot && target.matrixUnit), headParts(headDims, target, dot),
+        valueParts(valueDims, target, dot), headDim(headParts.getDim()),
+        valueDim(valueParts.getDim()) {
     bool wide = target.hasManyRegisters();
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;

@@ -49,9 +49,9 @@ static Value loadLanes(KernelBuilder &kernel, const RegisterTile &tile,
 static Value loadWidened(KernelBuilder &kernel, Value base, Index words,
                          int64_t number) {
   Value row = kernel.advance(base, {words});
-  return kernel.extend(kernel.load(
-      VectorType::get(kernel.width(), kernel.bf16),
-      kernel.advance(row, {number * kernel.width()}, kernel.bf16)));
+  return kernel.extend(
+      kernel.load(VectorType::get(kernel.width(), kernel.bf16),
+                  kernel.advance(row, {number * kernel.width()}, kernel.bf16)));
 }
 
 /// Steps k0 .. k0 + steps - 1. Rows with the same pointer share the address
@@ -72,10 +72,9 @@ static Values emitSteps(KernelBuilder &kernel, const RegisterTile &tile,
     Values vectors;
     Index ofStep = kernel.mul(step, tile.vectorStep);
     for (int64_t v = 0; v < tile.vectors; ++v)
-      vectors.push_back(tile.widens
-                            ? loadWidened(kernel, base, ofStep, v)
-                            : loadLanes(kernel, tile, base,
-                                        {ofStep, v * distance}));
+      vectors.push_back(
+          tile.widens ? loadWidened(kernel, base, ofStep, v)
+                      : loadLanes(kernel, tile, base, {ofStep, v * distance}));
     for (auto [r, row] : llvm::enumerate(tile.rows)) {
       Value scalar = loadScalar(kernel, tile, row, pointers[row.pointer], step);
       for (int64_t v = 0; v < tile.vectors; ++v) {

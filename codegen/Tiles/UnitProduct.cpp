@@ -63,11 +63,12 @@ static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
       addStep(word);
   else
     kernel.loop(0, product.words, side, [&](Value word) { addStep(word); });
-  forSums([&](int64_t tile, Value at) { unit.store(kernel, tile, at, stride); });
+  forSums(
+      [&](int64_t tile, Value at) { unit.store(kernel, tile, at, stride); });
 }
 
-void sextant::codegen::emitProduct(KernelBuilder &kernel,
-                                   const UnitProduct &product) {
+void sextant::codegen::emitUnitProduct(KernelBuilder &kernel,
+                                       const UnitProduct &product) {
   int64_t block = UnitProduct::block;
   int64_t whole = product.columns / block * block;
   kernel.loop(0, product.rows, block, [&](Value row) {
@@ -87,8 +88,8 @@ void sextant::codegen::turnPairs(KernelBuilder &kernel, Value from,
                                  int64_t stride) {
   kernel.loop(0, elements / UnitProduct::depth, 1, [&](Value number) {
     Value rows = kernel.advance(from, {kernel.mul(number, side)});
-    Value out = kernel.advance(
-        to, {kernel.mul(number, UnitProduct::depth * stride)});
+    Value out =
+        kernel.advance(to, {kernel.mul(number, UnitProduct::depth * stride)});
     KernelBuilder::Values squares[2];
     for (int64_t pair = 0; pair < side; ++pair) {
       auto [low, high] = kernel.interleave(

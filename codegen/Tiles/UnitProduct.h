@@ -13,8 +13,8 @@
 
 namespace sextant::codegen {
 
-/// sums[m][n] = the sum over k < `words` of the dots of a[m][k] and b[k][n], for
-/// m < `rows` and n < `columns`. Words are pairs of bf16, sums f32.
+/// sums[m][n] = the sum over k < `words` of the dots of a[m][k] and b[k][n],
+/// for m < `rows` and n < `columns`. Words are pairs of bf16, sums f32.
 struct UnitProduct {
   /// Rows, and columns, of the sums that are in registers together.
   static constexpr int64_t block = 2 * MatrixUnit::side;
@@ -41,10 +41,11 @@ struct UnitProduct {
 };
 
 /// Writes the product.
-void emitProduct(KernelBuilder &kernel, const UnitProduct &product);
+void emitUnitProduct(KernelBuilder &kernel, const UnitProduct &product);
 
-/// Pairs of rows, turned: to[n * stride + l], a word, is the pair of element n of
-/// rows 2 l and 2 l + 1, for each of `elements` (a multiple of `depth`). `from` has 2 * MatrixUnit::side rows, `distance` words apart.
+/// Pairs of rows, turned: to[n * stride + l], a word, is the pair of element n
+/// of rows 2 l and 2 l + 1, for each of `elements` (a multiple of `depth`).
+/// `from` has 2 * MatrixUnit::side rows, `distance` words apart.
 void turnPairs(KernelBuilder &kernel, mlir::Value from, int64_t distance,
                int64_t elements, mlir::Value to, int64_t stride);
 

@@ -4,9 +4,9 @@ without a gradient they have products of their own on the CPU."""
 from dataclasses import replace
 
 import pytest
+import targets
 import torch
 from attention_contract import run
-import targets
 from cases import Case, compare, make_inputs
 from tensor_core_cases import near_by_head
 from test_encodings import AMONG, REPRESENTATIVES

@@ -58,7 +58,7 @@ void BackwardCell::multiplyPanel(Index panel) {
     product.rows = at.groupEnd;
     product.columns = shape.panel;
     product.words = words;
-    codegen::emitProduct(kernel, product);
+    emitUnitProduct(kernel, product);
   };
   multiply(queries.getQueries(), keys.getKeys(), panelScores);
   multiply(queries.getOutputGradients(), keys.getValues(), panelSlopes);

@@ -231,7 +231,8 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
   const BlockTiles &tiles = cell.getTiles();
   TileSide blockRows;
   if (shape.isTiled)
-    blockRows = visibility.enter(pos::Side::query, at.firstQuery, shape.queries);
+    blockRows =
+        visibility.enter(pos::Side::query, at.firstQuery, shape.queries);
   kernel.loop(0, at.panelCount, 1, [&](Value step) {
     Index panel = sweeps.inOrder(step, at.panelCount, 1);
     TileSide panelKeys = visibility.enter(
@@ -270,9 +271,9 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
 /// S and dP of a panel of which the block sees some.
 void BackwardLoopNest::multiplyPanel(Index panel, const TileSide &blockRows,
                                      const TileSide &panelKeys) {
-  Visibility seen = visibility.classify(
-      blockRows, kernel.add(blockRows.first, shape.queries), panelKeys,
-      kernel.add(panelKeys.first, shape.panel));
+  Visibility seen =
+      visibility.classify(blockRows, kernel.add(blockRows.first, shape.queries),
+                          panelKeys, kernel.add(panelKeys.first, shape.panel));
   kernel.when(seen.some, [&] { cell.multiplyPanel(panel); });
 }
 
@@ -286,8 +287,8 @@ Values BackwardLoopNest::emitGroup(Index group, Index panel,
       visibility.enter(pos::Side::query, query, shape.rows),
       kernel.add(query, shape.rows), panelKeys, kernel.add(key, shape.panel));
   if (shape.countQueriesTogether() > shape.rows) // a group may have no query
-    seen.some = kernel.both(
-        seen.some, kernel.less(query, at.getLength(pos::Side::query)));
+    seen.some = kernel.both(seen.some,
+                            kernel.less(query, at.getLength(pos::Side::query)));
   point.enterCell(query, key);
   queries.prefetchShare(group, panel);
   auto emitCell = [&] {
@@ -391,7 +392,7 @@ void BackwardLoopNest::addKeyTiles(int64_t row, Value columns, Value pairs,
   product.columns = shape.panel;
   product.words = kernel.sub(end, first);
   product.adds = true;
-  emitProduct(kernel, product);
+  emitUnitProduct(kernel, product);
 }
 
 /// dQ on a matrix unit: all rows of the block at once.
@@ -413,7 +414,7 @@ void BackwardLoopNest::addQueryTiles() {
     product.b = kernel.advance(slab, {kernel.mul(first, product.columns)});
     product.bStride = product.columns;
     product.sums = kernel.advance(base, {lane});
-    emitProduct(kernel, product);
+    emitUnitProduct(kernel, product);
   };
   kernel.when(kernel.less(low, high),
               [&] { keys.forEachSlab(keys.getSlabs(), addSlab); });

@@ -9,8 +9,8 @@
 //
 // With dot products of bf16, an element of a product is a 32-bit unit of two
 // neighbours of its contraction: of lanes in S and dP, of queries in dV and dK
-// (rows interleaved in pairs), of keys in dQ. A matrix unit reads these pairs of
-// rows turned, [row][pairs of queries].
+// (rows interleaved in pairs), of keys in dQ. A matrix unit reads these pairs
+// of rows turned, [row][pairs of queries].
 //
 //===----------------------------------------------------------------------===//
 

@@ -73,14 +73,14 @@ void SeenPanels::add(Index group, Index panel) {
 }
 
 SeenPanels::Range<Index> SeenPanels::getOfBlock() {
-  KernelBuilder::Values hull = kernel.loop(
-      0, at.groupEnd, at.shape.rows,
-      {kernel.value(at.panelCount), kernel.constantI64(0)},
-      [&](Value group, ValueRange known) -> KernelBuilder::Values {
-        auto [low, high] = get(group);
-        return {kernel.value(kernel.min(Index(known[0]), low)),
-                kernel.value(kernel.max(Index(known[1]), high))};
-      });
+  KernelBuilder::Values hull =
+      kernel.loop(0, at.groupEnd, at.shape.rows,
+                  {kernel.value(at.panelCount), kernel.constantI64(0)},
+                  [&](Value group, ValueRange known) -> KernelBuilder::Values {
+                    auto [low, high] = get(group);
+                    return {kernel.value(kernel.min(Index(known[0]), low)),
+                            kernel.value(kernel.max(Index(known[1]), high))};
+                  });
   return {hull[0], hull[1]};
 }
 

@@ -40,8 +40,8 @@ static Value loadElements(const ForwardItem &item, Value row, Index first,
   if (!item.launch.widensRows)
     return kernel.loadPart(kernel.vf32, kernel.advance(row, {first}), count);
   auto type = VectorType::get(kernel.width(), kernel.bf16);
-  return kernel.extend(kernel.loadPart(
-      type, kernel.advance(row, {first}, kernel.bf16), count));
+  return kernel.extend(
+      kernel.loadPart(type, kernel.advance(row, {first}, kernel.bf16), count));
 }
 
 Values codegen::emitDots(const ForwardItem &item, Value keys, Value query,
@@ -55,8 +55,8 @@ Values codegen::emitDots(const ForwardItem &item, Value keys, Value query,
       Value own = kernel.loadVector(row, {first});
       for (int64_t key = 0; key < width; ++key) {
         Value from = kernel.advance(keys, {key * launch.keyWords});
-        sums[key] = kernel.fma(loadElements(item, from, first, count), own,
-                               sums[key]);
+        sums[key] =
+            kernel.fma(loadElements(item, from, first, count), own, sums[key]);
       }
       return sums;
     };

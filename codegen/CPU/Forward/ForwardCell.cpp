@@ -58,7 +58,7 @@ void ForwardCell::multiplyBlock(Value keys) {
   product.rows = item.keyCount;
   product.columns = launch.panel;
   product.words = launch.queryWords;
-  emitProduct(kernel, product);
+  emitUnitProduct(kernel, product);
 }
 
 /// The products of a group of keys, in registers.
@@ -66,8 +66,8 @@ Values ForwardCell::getProducts(Index group, Value keys) {
   if (launch.isTiled) {
     Values products;
     for (int64_t number = 0; number < launch.rows * launch.vectors; ++number)
-      products.push_back(kernel.loadVector(item.getScores(group),
-                                           {number * kernel.width()}));
+      products.push_back(
+          kernel.loadVector(item.getScores(group), {number * kernel.width()}));
     return products;
   }
   Value first = kernel.advance(keys, {kernel.mul(group, launch.keyWords)});

@@ -19,10 +19,9 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
                              Type element, ArrayRef<int64_t> headDims,
                              ArrayRef<int64_t> valueDims)
     : plan(plan), element(element), pairs(target.bf16Dot && element.isBF16()),
-      isTiled(pairs && target.matrixUnit),
-      headParts(headDims, target, pairs), values(valueDims, target, pairs),
-      headDim(headParts.getDim()), valueDim(values.getDim()),
-      offsetShape(target, headDims.front()) {
+      isTiled(pairs && target.matrixUnit), headParts(headDims, target, pairs),
+      values(valueDims, target, pairs), headDim(headParts.getDim()),
+      valueDim(values.getDim()), offsetShape(target, headDims.front()) {
   // Both fill the registers but for a few: 16 of 32, and 12 of 16 with one for
   // a scalar and three for a row of vectors.
   bool isWide = target.hasManyRegisters();
@@ -35,8 +34,7 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
                : pairs ? llvm::divideCeil(headDim, 2)
                        : headDim;
   outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
-  valueWords =
-      pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
+  valueWords = pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
   bool converts = !element.isF32() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || !headParts.isSingle() ||
                (pairs && headDim % countTogether() != 0);

@@ -25,8 +25,8 @@ struct ForwardLaunch {
                 llvm::ArrayRef<int64_t> valueDims);
 
   /// The same of so few queries, at most `mostFewQueries`, that other products
-  /// are faster (FewQueries.h), of f32; none where there are products of another
-  /// kind.
+  /// are faster (FewQueries.h), of f32; none where there are products of
+  /// another kind.
   std::optional<ForwardLaunch> ofFewQueries(const VectorTarget &target) const;
 
   static constexpr int64_t leastPanels = 6;

@@ -299,8 +299,8 @@ static std::optional<ForwardLaunch> getFew(const Lowering &lowering,
   int64_t queries =
       cast<RankedTensorType>(op.getQuery().getType()).getDimSize(2);
   std::optional<ForwardLaunch> few = launch.ofFewQueries(lowering.target);
-  bool areMany = few && !ShapedType::isDynamic(queries) &&
-                 queries > few->mostFewQueries;
+  bool areMany =
+      few && !ShapedType::isDynamic(queries) && queries > few->mostFewQueries;
   if (launch.statistics || areMany)
     return std::nullopt;
   return few;

@@ -178,8 +178,8 @@ Value ForwardPacking::prepareKeys() {
 }
 
 Value ForwardPacking::prepareValues() {
-  int64_t rowWords = getCopiedRowWords(kernel.target, launch.valueDim,
-                                       launch.hasRowsOfBf16());
+  int64_t rowWords =
+      getCopiedRowWords(kernel.target, launch.valueDim, launch.hasRowsOfBf16());
   Value first;
   for (auto [part, tensor] :
        llvm::zip_equal(launch.values.get(), launch.sites.values)) {
@@ -196,9 +196,9 @@ Value ForwardPacking::prepareValues() {
   return launch.pairs ? interleaveRows(first, rowWords) : first;
 }
 
-/// V^T in pairs of keys, step by step of the product, so that the tiles of a step
-/// are read line after line. Keys past the last one, up to a step of the product,
-/// are that one again; their P is zero.
+/// V^T in pairs of keys, step by step of the product, so that the tiles of a
+/// step are read line after line. Keys past the last one, up to a step of the
+/// product, are that one again; their P is zero.
 Value ForwardPacking::turnRows(Value rows, int64_t rowWords) {
   Value to = item.at(pairs);
   kernel.loop(0, item.keyCount, UnitProduct::depth, [&](Value row) {

@@ -20,8 +20,8 @@ public:
   /// The maxima of the panel, before the block.
   KernelBuilder::Values loadMaxima();
   /// Takes the keys [low, high) of the block in, with which maxima are as
-  /// given: P replaces the scores. Gives alpha, which `rescale` takes as soon as
-  /// it is known.
+  /// given: P replaces the scores. Gives alpha, which `rescale` takes as soon
+  /// as it is known.
   KernelBuilder::Values
   update(mlir::ValueRange maxima, Index low, Index high,
          llvm::function_ref<void(mlir::ValueRange alpha)> rescale = nullptr);

@@ -79,8 +79,8 @@ void PanelOutput::addTiles(Value values, Index low, Index high) {
   int64_t width = kernel.width();
   Index first = kernel.mul(kernel.div(low, UnitProduct::depth),
                            MatrixUnit::side); // in pairs
-  Index end = kernel.mul(kernel.ceilDiv(high, UnitProduct::depth),
-                         MatrixUnit::side);
+  Index end =
+      kernel.mul(kernel.ceilDiv(high, UnitProduct::depth), MatrixUnit::side);
   auto clearWeights = [&](Index begin, Index end) {
     kernel.loop(begin, end, 1, [&](Value pair) {
       for (int64_t v = 0; v < launch.vectors; ++v)
@@ -102,7 +102,7 @@ void PanelOutput::addTiles(Value values, Index low, Index high) {
   product.columns = launch.panel;
   product.words = kernel.sub(end, first);
   product.adds = true;
-  emitProduct(kernel, product);
+  emitUnitProduct(kernel, product);
 }
 
 void PanelOutput::store() {

@@ -19,8 +19,8 @@ public:
   /// Asks for a share of what is there, before it is scaled: other panels have
   /// been added to meanwhile.
   void prefetchShare(Index part, Index parts);
-  /// Scales what is there, where a product only adds to it: long before it does,
-  /// since tiles are not loaded of what is on its way to the cache.
+  /// Scales what is there, where a product only adds to it: long before it
+  /// does, since tiles are not loaded of what is on its way to the cache.
   void scale(mlir::ValueRange alpha);
   /// Takes in the keys [low, high) of the block, whose rows of V are `values`.
   void update(mlir::Value values, mlir::ValueRange alpha, Index low,

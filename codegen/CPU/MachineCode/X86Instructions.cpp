@@ -29,8 +29,7 @@ Value x86::emitFraction(KernelBuilder &kernel, Value x) {
   Value allLanes = kernel.constant(kernel.builder.getI16IntegerAttr(-1));
   Value currentRounding = kernel.constantI32(4);
   return callIntrinsic(kernel, "llvm.x86.avx512.mask.reduce.ps.512",
-                       kernel.vf32,
-                       {x, toFloor, x, allLanes, currentRounding});
+                       kernel.vf32, {x, toFloor, x, allLanes, currentRounding});
 }
 
 Value x86::emitBf16Dot(KernelBuilder &kernel, Value sum, Value a, Value b) {
