@@ -21,19 +21,18 @@ struct Registers {
 } // namespace
 static_assert(MatrixUnit::registers == 8);
 
-/// A block of sums, of two rows of tiles and one or two columns.
+/// A block of sums, of two rows and two columns of tiles.
 static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
-                      Index row, Index column, int64_t columns) {
+                      Index row) {
   const MatrixUnit &unit = *kernel.target.matrixUnit;
   Value aStride = kernel.value(product.aStride);
   Value bStride = kernel.value(product.bStride);
   Value stride = kernel.value(product.stride);
   Value a = kernel.advance(product.a, {kernel.mul(row, aStride)});
-  Value b = kernel.advance(product.b, {column});
-  Value to = kernel.advance(product.sums, {kernel.mul(row, stride), column});
+  Value to = kernel.advance(product.sums, {kernel.mul(row, stride)});
   auto forSums = [&](auto body) {
     for (int64_t r = 0; r < 2; ++r)
-      for (int64_t c = 0; c < columns; ++c)
+      for (int64_t c = 0; c < 2; ++c)
         body(Registers::sum(r, c),
              kernel.advance(to, {kernel.mul(r * side, stride), c * side}));
   };
@@ -42,17 +41,17 @@ static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
                  : unit.clear(kernel, tile);
   });
   auto addStep = [&](Index word) {
-    for (int64_t c = 0; c < columns; ++c)
-      unit.load(
-          kernel, Registers::b(c),
-          kernel.advance(b, {kernel.mul(word, product.bStride), c * side}),
-          bStride);
+    for (int64_t c = 0; c < 2; ++c)
+      unit.load(kernel, Registers::b(c),
+                kernel.advance(product.b,
+                               {kernel.mul(word, product.bStride), c * side}),
+                bStride);
     for (int64_t r = 0; r < 2; ++r) {
       unit.load(kernel, Registers::a(r),
                 kernel.advance(a, {kernel.mul(word, product.aStep),
                                    kernel.mul(r * side, aStride)}),
                 aStride);
-      for (int64_t c = 0; c < columns; ++c)
+      for (int64_t c = 0; c < 2; ++c)
         unit.multiply(kernel, Registers::sum(r, c), Registers::a(r),
                       Registers::b(c));
     }
@@ -69,18 +68,8 @@ static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
 
 void sextant::codegen::emitUnitProduct(KernelBuilder &kernel,
                                        const UnitProduct &product) {
-  int64_t block = UnitProduct::block;
-  int64_t whole = product.columns / block * block;
-  kernel.loop(0, product.rows, block, [&](Value row) {
-    if (whole == block)
-      emitBlock(kernel, product, row, 0, 2);
-    else if (whole)
-      kernel.loop(0, whole, block, [&](Value column) {
-        emitBlock(kernel, product, row, column, 2);
-      });
-    if (whole != product.columns)
-      emitBlock(kernel, product, row, whole, 1);
-  });
+  kernel.loop(0, product.rows, UnitProduct::block,
+              [&](Value row) { emitBlock(kernel, product, row); });
 }
 
 void sextant::codegen::turnPairs(KernelBuilder &kernel, Value from,

@@ -14,7 +14,7 @@
 namespace sextant::codegen {
 
 /// sums[m][n] = the sum over k < `words` of the dots of a[m][k] and b[k][n],
-/// for m < `rows` and n < `columns`. Words are pairs of bf16, sums f32.
+/// for m < `rows` and n < `block`. Words are pairs of bf16, sums f32.
 struct UnitProduct {
   /// Rows, and columns, of the sums that are in registers together.
   static constexpr int64_t block = 2 * MatrixUnit::side;
@@ -31,13 +31,23 @@ struct UnitProduct {
   Index bStride = 0;
   mlir::Value sums;
   Index stride = 0;
-  /// Rows are computed to the next multiple of `block`; columns are a multiple
-  /// of the side of a tile.
+  /// Computed to the next multiple of `block`.
   Index rows = block;
-  int64_t columns = block;
   Index words = 0;
   /// Added to what is there.
   bool adds = false;
+};
+
+/// The whole steps, in words, that hold what is contracted over rows (or keys)
+/// [low, high).
+struct UnitSteps {
+  UnitSteps(KernelBuilder &kernel, Index low, Index high)
+      : first(
+            kernel.mul(kernel.div(low, UnitProduct::depth), MatrixUnit::side)),
+        end(kernel.mul(kernel.ceilDiv(high, UnitProduct::depth),
+                       MatrixUnit::side)) {}
+
+  Index first, end;
 };
 
 /// Writes the product.

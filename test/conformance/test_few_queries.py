@@ -56,8 +56,8 @@ def test_bf16_in_f32_units(name, f32_target, seed):
 @pytest.mark.parametrize("shape", [GROUPED, SHAPES[0], SHAPES[1]], ids=lambda s: s["label"])
 @pytest.mark.parametrize("name", ["t5_bias", "rope", "seqpe"])
 def test_bf16_where_products_are_of_pairs(name, target, shape, seed):
-    """Those of few queries are of f32 on every target; a matrix unit takes two queries for
-    few, a vector unit 16."""
+    """Those of few queries are of f32 on every target; a matrix unit takes three queries
+    for few, a vector unit 16."""
     hold(Case(name, **shape), target, seed, torch.bfloat16)
 
 

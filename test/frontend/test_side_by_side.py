@@ -64,17 +64,13 @@ def die(number, *, tell):
 
 
 def fail_beside_another(folder, error, *, tell):
-    """Fails once `wait_in_sight` runs, however long its process took to begin."""
+    """Fails once `wait_to_be_asked` runs, however long its process took to begin."""
     while not (folder / "begun").exists():
         time.sleep(0.01)
     raise error
 
 
-def wait_in_sight(folder, *, tell):
-    wait_to_be_asked(folder, tell=tell, begun=folder / "begun")
-
-
-def wait_to_be_asked(folder, *, tell, begun=None):
+def wait_to_be_asked(folder, begun=None, *, tell):
     """As a training: ends after the step at hand, with a file for each."""
     with Interruption() as asking:
         if begun:
@@ -132,7 +128,8 @@ def test_a_process_that_is_killed_is_an_error_that_names_the_signal():
 
 def test_a_failure_ends_the_others_in_order(tmp_path):
     failing = Task(fail_beside_another, (tmp_path, ValueError("no")))
-    tasks = [Task(wait_in_sight, (tmp_path,)), failing, Task(double, (1,))]
+    waiting = Task(wait_to_be_asked, (tmp_path, tmp_path / "begun"))
+    tasks = [waiting, failing, Task(double, (1,))]
     with pytest.raises(TaskFailed, match="no") as found:
         side_by_side.run(tasks, 2, 2, _heard)
     assert found.value.number == 1

@@ -56,7 +56,6 @@ void BackwardCell::multiplyPanel(Index panel) {
     product.sums = sums;
     product.stride = shape.panel;
     product.rows = at.groupEnd;
-    product.columns = shape.panel;
     product.words = words;
     emitUnitProduct(kernel, product);
   };
@@ -66,11 +65,7 @@ void BackwardCell::multiplyPanel(Index panel) {
 
 /// Of a group of rows.
 Values BackwardCell::loadProducts(Value memory, Index group) {
-  Value from = kernel.advance(memory, {kernel.mul(group, shape.panel)});
-  Values products;
-  for (int64_t number = 0; number < shape.rows * shape.vectors; ++number)
-    products.push_back(kernel.loadVector(from, {number * kernel.width()}));
-  return products;
+  return loadCell(kernel.advance(memory, {kernel.mul(group, shape.panel)}));
 }
 
 Values BackwardCell::emitProduct(const QueryBlock::Operand &streamed,

@@ -377,10 +377,7 @@ void BackwardLoopNest::addKeyGradients(const KeyTile::Operand &packed,
 void BackwardLoopNest::addKeyTiles(int64_t row, Value columns, Value pairs,
                                    Value gradient,
                                    SeenPanels::Range<Index> groups) {
-  Index first = kernel.mul(kernel.div(groups.low, UnitProduct::depth),
-                           MatrixUnit::side); // in pairs
-  Index end = kernel.mul(kernel.ceilDiv(groups.high, UnitProduct::depth),
-                         MatrixUnit::side);
+  auto [first, end] = UnitSteps(kernel, groups.low, groups.high);
   UnitProduct product;
   product.a = kernel.advance(columns, {first});
   product.aStride = shape.queries / 2;
@@ -389,7 +386,6 @@ void BackwardLoopNest::addKeyTiles(int64_t row, Value columns, Value pairs,
   product.sums = gradient;
   product.stride = shape.panel;
   product.rows = row;
-  product.columns = shape.panel;
   product.words = kernel.sub(end, first);
   product.adds = true;
   emitUnitProduct(kernel, product);
@@ -397,7 +393,7 @@ void BackwardLoopNest::addKeyTiles(int64_t row, Value columns, Value pairs,
 
 /// dQ on a matrix unit: all rows of the block at once.
 void BackwardLoopNest::addQueryTiles() {
-  int64_t width = kernel.width(), perPanel = shape.panel / 2;
+  int64_t perPanel = shape.panel / 2;
   auto [low, high] = panels.getOfBlock();
   Index first = kernel.mul(low, perPanel);
   Value base = arguments.getAddress(
@@ -410,9 +406,10 @@ void BackwardLoopNest::addQueryTiles() {
   product.words = kernel.mul(kernel.sub(high, low), perPanel);
   product.adds = true;
   auto addSlab = [&](Index lane, int64_t vectors, Value slab) {
-    product.columns = vectors * width;
-    product.b = kernel.advance(slab, {kernel.mul(first, product.columns)});
-    product.bStride = product.columns;
+    int64_t columns = vectors * kernel.width(); // rows of K are padded to them
+    assert(columns == UnitProduct::block);
+    product.b = kernel.advance(slab, {kernel.mul(first, columns)});
+    product.bStride = columns;
     product.sums = kernel.advance(base, {lane});
     emitUnitProduct(kernel, product);
   };

@@ -56,7 +56,6 @@ void ForwardCell::multiplyBlock(Value keys) {
   product.sums = item.getScores(0);
   product.stride = launch.panel;
   product.rows = item.keyCount;
-  product.columns = launch.panel;
   product.words = launch.queryWords;
   emitUnitProduct(kernel, product);
 }

@@ -82,8 +82,9 @@ ForwardLaunch::ofFewQueries(const VectorTarget &target) const {
     return std::nullopt;
   ForwardLaunch few = pairs ? withoutPairs(target) : *this;
   few.areFew = true;
-  // A matrix unit does tiles of 16 queries in the time of two by vectors.
-  few.mostFewQueries = isTiled ? 2 : target.width;
+  // A matrix unit does a tile of 16 queries in the time of some four by vectors
+  // (tools/bench/results/2026-11-28-amx.md).
+  few.mostFewQueries = isTiled ? 3 : target.width;
   few.rows = few.panel = target.width;
   few.vectors = 1;
   few.scoreStride = keys * few.panel;

@@ -77,10 +77,7 @@ void PanelOutput::scale(ValueRange alpha) {
 /// weight.
 void PanelOutput::addTiles(Value values, Index low, Index high) {
   int64_t width = kernel.width();
-  Index first = kernel.mul(kernel.div(low, UnitProduct::depth),
-                           MatrixUnit::side); // in pairs
-  Index end =
-      kernel.mul(kernel.ceilDiv(high, UnitProduct::depth), MatrixUnit::side);
+  auto [first, end] = UnitSteps(kernel, low, high);
   auto clearWeights = [&](Index begin, Index end) {
     kernel.loop(begin, end, 1, [&](Value pair) {
       for (int64_t v = 0; v < launch.vectors; ++v)
@@ -99,7 +96,6 @@ void PanelOutput::addTiles(Value values, Index low, Index high) {
   product.sums = item.ofPanel(item.output, launch.outputRows);
   product.stride = launch.panel;
   product.rows = launch.outputRows;
-  product.columns = launch.panel;
   product.words = kernel.sub(end, first);
   product.adds = true;
   emitUnitProduct(kernel, product);
