@@ -181,6 +181,15 @@ def test_heads_that_fill_a_gpu_need_no_splits(batch, joins, seed):
     assert (items["attention_0_forward_join"] > 0) == joins
 
 
+@pytest.mark.parametrize("key", [33, 333, 1000])
+@pytest.mark.parametrize("dim, target", [(64, HOPPER), (80, TARGET), (96, HOPPER), (128, HOPPER)], ids=str)
+def test_any_number_of_warps_join(dim, target, key, seed):
+    """Eleven, six, seven and five of a block, of which one may find no other to join with."""
+    case = Case("alibi", batch=1, heads=4, kv_heads=2, query=1, key=key, head_dim=dim, value_dim=dim)
+    inputs = make_inputs(case, seed, torch.bfloat16)
+    attention_contract.compare(case.uses, inputs, target, torch.bfloat16, case)
+
+
 @pytest.mark.parametrize("key", [1, 33, 97, 300, 1000])
 def test_warps_that_see_no_key(key, seed):
     """Of few keys, and of a window, most warps of a block have none to see: what they sum up

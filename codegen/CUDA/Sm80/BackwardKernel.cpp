@@ -470,6 +470,10 @@ void codegen::createFragmentBackward(const Lowering &lowering, StringRef suffix,
   };
   auto run = [&](ThreadBuilder &thread, ArgumentBlock &arguments,
                  const Items &items) {
+    // Its sums leave so few registers that ptxas would read the number again
+    // 14 times in a tile, which takes as long as a load of shared memory.
+    if (launch.hingeProduct)
+      keepNumber(thread);
     FragmentBackward emitter(thread, arguments, launch, lowering.target.width);
     // Not for each item: other warps may still sum up what the one before it
     // has stored.

@@ -28,9 +28,9 @@ static constexpr TileShape tileShapes[] = {{4, 2, 64, 128},
                                            {4, 1, 32, 160}};
 
 /// Of few queries: one warp, of which a block has as many as its shared memory
-/// holds, eight of rows of 64 elements, each with a tile on its way.
+/// holds, each with a tile on its way.
 static constexpr TileShape tileOfFew[] = {{1, 1, 32, 160}};
-static constexpr int64_t mostParts = 8;
+static constexpr int64_t mostParts = 16;
 
 ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
                          llvm::ArrayRef<int64_t> valueDims,
@@ -61,16 +61,18 @@ ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
   warps = 0;
 }
 
-/// Of one part a multiprocessor has room for the most. Large blocks have less
-/// to join in memory: they may leave up to a quarter of that room.
+/// Large blocks have less to join in memory: they may leave up to a quarter of
+/// the room that a multiprocessor has for warps.
 void ForwardTile::fillSharedMemory(int64_t sharedBytes) {
-  int64_t most = getBlock().countBlocksOfMemory(sharedBytes);
-  auto countParts = [&] {
+  auto countWarps = [&] {
     return parts * getBlock().countBlocksOfMemory(sharedBytes);
   };
+  int64_t most = 0;
+  for (parts = 1; parts <= mostParts; ++parts)
+    most = std::max(most, countWarps());
   parts = mostParts;
-  while (4 * countParts() < 3 * most)
-    parts /= 2;
+  while (4 * countWarps() < 3 * most)
+    --parts;
 }
 
 int64_t ForwardTile::getValues(unsigned number) const {

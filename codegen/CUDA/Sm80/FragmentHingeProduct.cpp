@@ -259,10 +259,13 @@ void FragmentHingeProduct::finishHead(ValueRange state) {
 Value FragmentHingeProduct::sumProducts(ValueRange columns,
                                         ValueRange ofQueries, Value sum) {
   // Columns are [8 columns][half], elements [block][8 columns][row][half].
-  for (auto [number, column] : llvm::enumerate(columns))
-    sum = kernel.fma(column,
-                     ofQueries[tile.getNumber(0, number / 2, number % 2)], sum);
-  return sum;
+  Value sums[] = {sum, {}};
+  for (auto [number, column] : llvm::enumerate(columns)) {
+    Value query = ofQueries[tile.getNumber(0, number / 2, number % 2)];
+    Value &own = sums[number % 2];
+    own = own ? kernel.fma(column, query, own) : kernel.mulF(column, query);
+  }
+  return kernel.addF(sums[0], sums[1]);
 }
 
 void FragmentHingeProduct::addGradients(FragmentSums &sums,
@@ -307,11 +310,16 @@ static Values scale(KernelBuilder &kernel, ValueRange numbers, Value factor) {
   });
 }
 
+/// Several sums at a time, each of which waits for itself alone.
 static Value add(KernelBuilder &kernel, ValueRange numbers) {
-  Value sum = numbers.front();
-  for (Value number : numbers.drop_front())
-    sum = kernel.addF(sum, number);
-  return sum;
+  constexpr size_t most = 4;
+  Values sums(numbers.take_front(most));
+  for (size_t at = most; at < numbers.size(); ++at)
+    sums[at % most] = kernel.addF(sums[at % most], numbers[at]);
+  for (; sums.size() > 1; sums.pop_back())
+    sums[(sums.size() - 1) / 2] =
+        kernel.addF(sums[(sums.size() - 1) / 2], sums.back());
+  return sums.front();
 }
 
 /// Sums of the cotangents times the factors of queries, along diagonals; times

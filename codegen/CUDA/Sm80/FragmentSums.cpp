@@ -279,10 +279,13 @@ Value FragmentSums::sumDiagonal(Value own, int64_t word) {
   Value sum;
   for (int64_t first = 0; first < SumWords::diagonalWords; first += perLoad) {
     Value loaded = thread.loadShared(type, getWord(own, word + first));
-    for (int64_t lane = 0; lane < perLoad; ++lane) {
-      Value addend = LLVM::ExtractElementOp::create(
-          kernel.builder, kernel.loc, loaded, thread.constant(lane));
-      sum = sum ? kernel.addF(sum, addend) : addend;
+    auto extract = [&](int64_t lane) -> Value {
+      return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, loaded,
+                                            thread.constant(lane));
+    };
+    for (int64_t lane = 0; lane < perLoad; lane += 2) {
+      Value pair = kernel.addF(extract(lane), extract(lane + 1));
+      sum = sum ? kernel.addF(sum, pair) : pair;
     }
   }
   return sum;

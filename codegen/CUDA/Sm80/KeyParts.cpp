@@ -44,6 +44,43 @@ std::pair<Value, Value> KeyParts::joinRow(Row &own, Value shift, Value sum) {
   return {ofOwn, ofOther};
 }
 
+/// Joins what the thread has with what the part that is so many further gave.
+void KeyParts::joinWith(int64_t further, SmallVector<Row> &rows, Values &sums,
+                        const FragmentOutput &output) {
+  auto load = [&](unsigned number) {
+    return thread.loadShared(kernel.f32,
+                             getWord(thread.constant(further), number));
+  };
+  SmallVector<std::pair<Value, Value>> weights;
+  for (auto [number, row] : llvm::enumerate(rows)) {
+    GivenRow given = GivenRow::get(number);
+    weights.push_back(joinRow(row, load(given.shift), load(given.sum)));
+  }
+  unsigned before = GivenRow::get(rows.size()).shift;
+  for (auto [number, sum] : llvm::enumerate(sums)) {
+    auto [own, other] = weights[output.getRow(number)];
+    sum = kernel.fma(load(before + number), other, kernel.mulF(sum, own));
+  }
+}
+
+static Values flatten(ArrayRef<FragmentSoftmax::Row> rows, ValueRange sums) {
+  Values all(sums);
+  for (const FragmentSoftmax::Row &row : rows)
+    all.append({row.shift, row.sum, row.isLive});
+  return all;
+}
+
+static void unflatten(ArrayRef<Value> all,
+                      MutableArrayRef<FragmentSoftmax::Row> rows,
+                      MutableArrayRef<Value> sums) {
+  llvm::copy(all.take_front(sums.size()), sums.begin());
+  all = all.drop_front(sums.size());
+  for (FragmentSoftmax::Row &row : rows) {
+    row = {all[0], all[1], all[2]};
+    all = all.drop_front(3);
+  }
+}
+
 void KeyParts::join(SmallVector<Row> &rows, Values &sums,
                     const FragmentOutput &output) {
   if (parts == 1)
@@ -54,12 +91,12 @@ void KeyParts::join(SmallVector<Row> &rows, Values &sums,
     sum = kernel.selectF(rows[output.getRow(number)].isLive, sum, zero);
   for (Row &row : rows)
     row.sum = kernel.selectF(row.isLive, row.sum, zero);
-  unsigned before = 2 * rows.size();
-  for (int64_t half = parts / 2; half > 0; half /= 2) {
+  unsigned before = GivenRow::get(rows.size()).shift;
+  for (int64_t left = parts; left > 1;) {
+    int64_t half = llvm::divideCeil(left, 2);
     // Nobody reads tiles, or what was given before, any more.
     thread.synchronizeBlock(/*ofAllParts=*/true);
-    Value isGiving = thread.less(thread.constant(half - 1), thread.part);
-    kernel.when(isGiving, [&] {
+    kernel.when(thread.less(thread.constant(half - 1), thread.part), [&] {
       for (auto [number, row] : llvm::enumerate(rows)) {
         GivenRow given = GivenRow::get(number);
         thread.storeShared(row.shift, getWord(none, given.shift));
@@ -69,19 +106,17 @@ void KeyParts::join(SmallVector<Row> &rows, Values &sums,
         thread.storeShared(sum, getWord(none, before + number));
     });
     thread.synchronizeBlock(/*ofAllParts=*/true);
-    // A part that gave reads its own: nobody asks for what it makes of that.
-    Value further = thread.select(isGiving, none, thread.constant(half));
-    auto load = [&](unsigned number) {
-      return thread.loadShared(kernel.f32, getWord(further, number));
-    };
-    SmallVector<std::pair<Value, Value>> weights;
-    for (auto [number, row] : llvm::enumerate(rows)) {
-      GivenRow given = GivenRow::get(number);
-      weights.push_back(joinRow(row, load(given.shift), load(given.sum)));
-    }
-    for (auto [number, sum] : llvm::enumerate(sums)) {
-      auto [own, other] = weights[output.getRow(number)];
-      sum = kernel.fma(load(before + number), other, kernel.mulF(sum, own));
-    }
+    // Of an odd number one is left as it is.
+    Values all = flatten(rows, sums);
+    all = kernel.choose(
+        thread.less(thread.part, thread.constant(left - half)),
+        ValueRange(all).getTypes(),
+        [&] {
+          joinWith(half, rows, sums, output);
+          return flatten(rows, sums);
+        },
+        [&] { return all; });
+    unflatten(all, rows, sums);
+    left = half;
   }
 }

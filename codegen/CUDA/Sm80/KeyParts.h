@@ -9,13 +9,12 @@
 namespace sextant::codegen {
 
 /// Joins what the parts of a block have of the same queries, each of its own
-/// keys: half of them give theirs to the other half, until one has all.
+/// keys: half of them give theirs to others, until one has all.
 class KeyParts {
 public:
   using Values = KernelBuilder::Values;
   using Row = FragmentSoftmax::Row;
 
-  /// `parts`: a power of two.
   KeyParts(ThreadBuilder &thread, int64_t parts)
       : thread(thread), kernel(thread.kernel), parts(parts) {}
 
@@ -25,6 +24,8 @@ public:
             const FragmentOutput &output);
 
 private:
+  void joinWith(int64_t further, llvm::SmallVector<Row> &rows, Values &sums,
+                const FragmentOutput &output);
   mlir::Value getWord(mlir::Value further, unsigned number);
   std::pair<mlir::Value, mlir::Value> joinRow(Row &own, mlir::Value shift,
                                               mlir::Value sum);

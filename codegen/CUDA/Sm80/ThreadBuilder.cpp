@@ -13,6 +13,16 @@ static constexpr unsigned globalSpace = 1;
 static constexpr int32_t allThreads = -1;
 static constexpr int32_t lastLane = warpLanes - 1;
 
+static void setNumber(ThreadBuilder &thread, Value number) {
+  thread.thread = number;
+  thread.lane = thread.rem(number, warpLanes);
+  thread.warp = thread.div(number, warpLanes);
+}
+
+void sextant::codegen::keepNumber(ThreadBuilder &thread) {
+  setNumber(thread, thread.shuffleXor(thread.thread, 0));
+}
+
 ThreadBuilder::ThreadBuilder(KernelBuilder &kernel, ModuleOp kernels,
                              const BlockShape &shape, FloatType element)
     : ThreadArithmetic(kernel), element(element),
@@ -26,9 +36,7 @@ ThreadBuilder::ThreadBuilder(KernelBuilder &kernel, ModuleOp kernels,
       builder.getInsertionBlock()->getParent()->getParentOp());
   setBlockShape(function, shape);
   shared = getSharedMemory(builder, loc, kernels);
-  thread = call("llvm.nvvm.read.ptx.sreg.tid.x", kernel.i32, {});
-  lane = rem(thread, warpLanes);
-  warp = div(thread, warpLanes);
+  setNumber(*this, call("llvm.nvvm.read.ptx.sreg.tid.x", kernel.i32, {}));
   part = constant(0);
   if (parts == 1)
     return;

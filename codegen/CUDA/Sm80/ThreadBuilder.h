@@ -100,6 +100,10 @@ private:
   int64_t parts, bytesOfPart; ///< of the block
 };
 
+/// The thread's numbers in its block, in its warp and of its warp come from a
+/// register from here on: the assembler cannot read anew what a shuffle gave.
+void keepNumber(ThreadBuilder &thread);
+
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_CUDA_SM80_THREADBUILDER_H
