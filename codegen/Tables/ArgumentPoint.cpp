@@ -279,6 +279,70 @@ Value ArgumentPoint::read(OpBuilder &, BlockArgument param,
   return convert(value, computeType);
 }
 
+namespace {
+/// What lanes add to elements of a parameter, and whether there is one (i1).
+struct LaneAddends {
+  Value offsets, inside, cotangents;
+};
+using AddOne =
+    llvm::function_ref<void(Value offset, Value inside, Value summand)>;
+} // namespace
+
+/// Whether the threads that are lanes wait for each load before the next.
+static bool waitsForMemory(KernelBuilder &kernel) {
+  return kernel.target.loadsAtOnce != 1;
+}
+
+/// Of lanes that add to one element the first adds the sum of all.
+static void addSumOfSame(KernelBuilder &kernel, const LaneAddends &all,
+                         Value lane, Value offset, AddOne addOne) {
+  OpBuilder &builder = kernel.builder;
+  Location loc = kernel.loc;
+  auto compare = [&](arith::CmpIPredicate predicate, Value a,
+                     Value b) -> Value {
+    return arith::CmpIOp::create(builder, loc, predicate, a, b);
+  };
+  Value same = arith::AndIOp::create(
+      builder, loc, all.inside,
+      compare(arith::CmpIPredicate::eq, all.offsets, kernel.broadcast(offset)));
+  Value notBefore = compare(arith::CmpIPredicate::sge, kernel.lanes(0),
+                            kernel.broadcast(kernel.toI32(lane)));
+  Value others = compare(arith::CmpIPredicate::eq, same,
+                         kernel.broadcast(kernel.constantI1(false)));
+  Value isFirst = vector::ReductionOp::create(
+      builder, loc, vector::CombiningKind::AND,
+      arith::OrIOp::create(builder, loc, notBefore, others).getResult());
+  Value isInside =
+      LLVM::ExtractElementOp::create(builder, loc, all.inside, lane);
+  kernel.when(kernel.both(isFirst, isInside), [&] {
+    Value own = arith::SelectOp::create(builder, loc, same, all.cotangents,
+                                        kernel.zero(all.cotangents.getType()));
+    addOne(offset, kernel.constantI1(true), kernel.sumLanes(own));
+  });
+}
+
+/// Lane by lane.
+static void addEachLane(KernelBuilder &kernel, const LaneAddends &all,
+                        AddOne addOne) {
+  auto addLane = [&](Value lane, ValueRange) -> KernelBuilder::Values {
+    auto extract = [&](Value from) -> Value {
+      return LLVM::ExtractElementOp::create(kernel.builder, kernel.loc, from,
+                                            lane);
+    };
+    Value offset = extract(all.offsets);
+    if (waitsForMemory(kernel))
+      addSumOfSame(kernel, all, lane, offset, addOne);
+    else
+      addOne(offset, extract(all.inside), extract(all.cotangents));
+    return {};
+  };
+  int64_t lanes = cast<VectorType>(all.cotangents.getType()).getNumElements();
+  if (kernel.target.wantsShortCode)
+    kernel.rolledLoop(0, lanes, 1, {}, addLane);
+  else
+    kernel.loop(0, lanes, 1, {}, addLane);
+}
+
 void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
                               ValueRange indices, Value cotangent) {
   unsigned tensor = layout.paramGradients.at(param.getArgNumber());
@@ -308,9 +372,6 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
   }
   assert(vector && "a vector of elements has a vector of cotangents");
   Value inside = kernel.broadcast(element.inside);
-  auto extract = [&](Value from, Value lane) -> Value {
-    return LLVM::ExtractElementOp::create(builder, loc, from, lane);
-  };
   auto [start, isRun] = findRun(kernel, element.offset, element.inside);
   auto addRun = [&, first = start]() -> KernelBuilder::Values {
     Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
@@ -321,19 +382,10 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
     return {};
   };
   auto addLanes = [&]() -> KernelBuilder::Values {
-    auto addLane = [&](Value lane, ValueRange) -> KernelBuilder::Values {
-      addOne(extract(element.offset, lane), extract(inside, lane),
-             extract(cotangent, lane));
-      return {};
-    };
-    int64_t lanes = vector.getNumElements();
-    if (kernel.target.wantsShortCode)
-      kernel.rolledLoop(0, lanes, 1, {}, addLane);
-    else
-      kernel.loop(0, lanes, 1, {}, addLane);
+    addEachLane(kernel, {element.offset, inside, cotangent}, addOne);
     return {};
   };
-  if (kernel.target.loadsAtOnce == 1) {
+  if (!waitsForMemory(kernel)) {
     kernel.choose(isRun, TypeRange(), addRun, addLanes);
     return;
   }

@@ -30,6 +30,20 @@ def corner(at):
     return (at.query < 24) & (at.key < 24)
 
 
+@sextant.encoding
+def by_nines(score, at, table: sextant.Param("heads", 3, 8)):
+    """The ninth would be where the first one of the next row is."""
+    place = 26 + at.offset
+    return score + table[at.head, place // 9, place % 9]
+
+
+@sextant.mask
+def close(at):
+    """What that table has."""
+    place = 26 + at.offset
+    return (place >= 0) & (place < 27) & (place % 9 < 8)
+
+
 def draw(seed, length, shape):
     generator = torch.Generator().manual_seed(seed)
     tensors = [torch.randn(2, 2, length, 16, generator=generator) for _ in range(3)]
@@ -66,3 +80,18 @@ def test_a_visible_score_outside_is_nan(cpu_target, length, seed):
     got.sum().backward()
     # Only element 0 was read.
     assert (table.grad[:, 1:] == 0).all()
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda-emulated:sm_80"])
+def test_offsets_outside_add_to_no_element(target, seed):
+    """Nor does one beside the table, where another one is inside."""
+    q, k, v, table = (t.requires_grad_() for t in draw(seed, 70, (2, 3, 8)))
+    got = sextant.attention(q, k, v, [by_nines, close], {"by_nines.table": table}, target=target)
+    place = 26 - (torch.arange(70)[:, None] - torch.arange(70))
+    seen = (place >= 0) & (place < 27) & (place % 9 < 8)
+    bias = table[:, (place // 9).clamp(0, 2), (place % 9).clamp(0, 7)]
+    score = (q @ k.transpose(-1, -2) / math.sqrt(16) + bias).masked_fill(~seen, -math.inf)
+    want = torch.softmax(score, -1) @ v
+    grad = torch.randn_like(want)
+    (a,), (b,) = (torch.autograd.grad(out, [table], grad) for out in (got, want))
+    torch.testing.assert_close(a, b, atol=2e-5, rtol=2e-5)
