@@ -1,5 +1,4 @@
-//===- FaultyPrograms.h - Programs with a fault, in the emulator -*- C++
-//-*-===//
+//===- FaultyPrograms.h - Programs with a fault -----------------*- C++ -*-===//
 //
 // Tests change a compiled kernel in one way and run its program in the
 // emulator, which must find the fault.

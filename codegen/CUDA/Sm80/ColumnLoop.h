@@ -1,5 +1,4 @@
-//===- ColumnLoop.h - A loop over the columns of a thread's scores * C++
-//-*-===//
+//===- ColumnLoop.h - A loop over columns of scores -------------*- C++ -*-===//
 //
 // Scores of a thread lie in registers, which have no numbers at run time, so
 // what is done to them is written once for each. A large payload would be most

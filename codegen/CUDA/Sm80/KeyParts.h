@@ -1,5 +1,4 @@
-//===- KeyParts.h - Parts of a block that have keys of their own -*- C++
-//-*-===//
+//===- KeyParts.h - Parts of a block with keys of their own -----*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_KEYPARTS_H
 #define SEXTANT_CODEGEN_CUDA_SM80_KEYPARTS_H
