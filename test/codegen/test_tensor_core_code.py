@@ -144,6 +144,20 @@ def test_a_forward_of_few_queries_waits_for_much_memory(sass, uses, params, dims
 
 
 @pytest.mark.parametrize(
+    "target, dim, warps",
+    [("cuda:sm_80", 64, 8), ("cuda:sm_80", 80, 6), ("cuda:sm_90a", 32, 16),
+     ("cuda:sm_90a", 64, 11), ("cuda:sm_90a", 96, 7), ("cuda:sm_90a", 128, 5)],
+)  # fmt: skip
+def test_as_many_warps_of_few_queries_as_shared_memory_holds(sass, target, dim, warps):
+    """Each has 16 queries, and 32 keys with their values twice."""
+    found = sass.measure(sass.attention([], [], (dim, dim)), target)
+    (counts,) = [c for c in found if c.kernel.endswith("_of_few")]
+    queries, tile = (rows * (2 * dim + 16) for rows in (16, 64))
+    assert counts.shared == warps * (-(-queries // 128) * 128 + 2 * tile)
+    assert counts.spills == 0
+
+
+@pytest.mark.parametrize(
     "uses, params, dims, most, spills",
     [
         ([], [], (64, 64), 18.8, 0),

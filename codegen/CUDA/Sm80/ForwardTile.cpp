@@ -28,7 +28,8 @@ static constexpr TileShape tileShapes[] = {{4, 2, 64, 128},
                                            {4, 1, 32, 160}};
 
 /// Of few queries: one warp, of which a block has as many as its shared memory
-/// holds, each with a tile on its way.
+/// holds, each with a tile on its way. A thread of 16 warps has 128 registers:
+/// only rows of 32 elements and fewer have so many, and these need 62.
 static constexpr TileShape tileOfFew[] = {{1, 1, 32, 160}};
 static constexpr int64_t mostParts = 16;
 

@@ -316,10 +316,10 @@ static Value add(KernelBuilder &kernel, ValueRange numbers) {
   Values sums(numbers.take_front(most));
   for (size_t at = most; at < numbers.size(); ++at)
     sums[at % most] = kernel.addF(sums[at % most], numbers[at]);
-  for (; sums.size() > 1; sums.pop_back())
-    sums[(sums.size() - 1) / 2] =
-        kernel.addF(sums[(sums.size() - 1) / 2], sums.back());
-  return sums.front();
+  Value all = sums.front();
+  for (Value sum : ArrayRef(sums).drop_front())
+    all = kernel.addF(all, sum);
+  return all;
 }
 
 /// Sums of the cotangents times the factors of queries, along diagonals; times
