@@ -57,6 +57,7 @@ private:
     if (!lowering.plan.scoreHeads)
       return target;
     target.bf16Dot = nullptr;
+    target.matrixUnit = nullptr;
     constexpr int64_t ofRows = int64_t(27) << 10;
     target.near.bytes = std::min(target.near.bytes, ofRows);
     return target;

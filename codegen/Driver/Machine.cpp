@@ -23,6 +23,9 @@ llvm::Expected<Machine> sextant::codegen::describeMachine(int64_t threads) {
   llvm::Expected<Target> f32 = parseTarget("cpu", RowType::F32);
   if (!f32)
     return f32.takeError();
+  llvm::Expected<Target> longF32 = parseTarget("cpu", RowType::LongF32);
+  if (!longF32)
+    return longF32.takeError();
   llvm::Expected<Target> bf16 = parseTarget("cpu", RowType::BF16);
   if (!bf16)
     return bf16.takeError();
@@ -38,6 +41,7 @@ llvm::Expected<Machine> sextant::codegen::describeMachine(int64_t threads) {
   if (::access(machine.record.c_str(), R_OK))
     machine.record.clear();
   machine.f32 = f32->name;
+  machine.longF32 = longF32->name;
   machine.bf16 = bf16->name;
   return machine;
 }
@@ -77,8 +81,10 @@ std::string sextant::codegen::formatTable(const Machine &machine) {
                   .str()
             : "-");
   text += llvm::formatv("memory: {0:f1} GB/s of all threads\n\n"
-                        "target cpu: {1} for f32, {2} for bf16\n",
-                        machine.bytes * 1e-9, machine.f32, machine.bf16);
+                        "target cpu: {1} for f32, {2} for f32 from {3} queries "
+                        "on, {4} for bf16\n",
+                        machine.bytes * 1e-9, machine.f32, machine.longF32,
+                        leastLongRows, machine.bf16);
   if (!machine.record.empty())
     text += "the probe is kept in " + machine.record + "\n";
   return text;
@@ -103,6 +109,7 @@ std::string sextant::codegen::formatJson(const Machine &machine) {
       {"units", std::move(units)},
       {"record", machine.record},
       {"f32", machine.f32},
+      {"long_f32", machine.longF32},
       {"bf16", machine.bf16}};
   return llvm::formatv("{0:2}\n", llvm::json::Value(std::move(object)));
 }

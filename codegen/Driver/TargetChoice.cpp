@@ -13,6 +13,23 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
+/// Whether every attention has many queries: the module says so, or its types.
+static bool hasLongRows(ModuleOp module) {
+  if (module->hasAttr(kLongRowsAttr))
+    return true;
+  bool hasAttention = false;
+  auto isShort = [&](pos::SitesOwnerInterface owner) {
+    if (!isa<pos::AttentionOp, pos::AttentionBackwardOp>(owner))
+      return WalkResult::advance();
+    hasAttention = true;
+    auto query = cast<RankedTensorType>(owner->getOperand(0).getType());
+    bool isLong =
+        !query.isDynamicDim(2) && query.getDimSize(2) >= leastLongRows;
+    return isLong ? WalkResult::advance() : WalkResult::interrupt();
+  };
+  return !module.walk(isShort).wasInterrupted() && hasAttention;
+}
+
 RowType codegen::getRowType(ModuleOp module) {
   auto isBF16 = [](Value operand) {
     return getElementTypeOrSelf(operand.getType()).isBF16();
@@ -31,7 +48,9 @@ RowType codegen::getRowType(ModuleOp module) {
                                   : WalkResult::advance();
                      })
                      .wasInterrupted();
-  return hasBF16 ? RowType::BF16 : RowType::F32;
+  if (hasBF16)
+    return RowType::BF16;
+  return hasLongRows(module) ? RowType::LongF32 : RowType::F32;
 }
 
 llvm::Expected<Target> codegen::chooseTarget(const UnitRates &rates,
@@ -49,7 +68,8 @@ llvm::Expected<Target> codegen::chooseTarget(const UnitRates &rates,
     std::optional<Unit> unit = target->getUnit(rows);
     if (!unit)
       continue;
-    double other = rates[static_cast<size_t>(*unit)];
+    double other =
+        rates[static_cast<size_t>(*unit)] * target->getShareOfUnit(rows);
     if (!best || unit == best->getUnit(rows) || other > margin * rate) {
       best = *target;
       rate = other;

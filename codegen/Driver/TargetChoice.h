@@ -13,8 +13,17 @@
 
 namespace sextant::codegen {
 
+/// Queries of a head from which on rows of f32 are long. Below, what tiles gain
+/// in products they lose in splitting keys and values into terms
+/// (tools/bench/results/2026-11-28-amx.md).
+inline constexpr int64_t leastLongRows = 1024;
+
+/// Of a module with dynamic lengths: its attentions will have as many.
+inline constexpr llvm::StringLiteral kLongRowsAttr = "pos.long_rows";
+
 /// A module is compiled for one target, that of bf16 where any of its rows are:
-/// of f32 it computes the same.
+/// of f32 it computes the same. Of f32 its rows are long where all types say
+/// so, or the module does (kLongRowsAttr).
 RowType getRowType(mlir::ModuleOp module);
 
 /// `cpu`, for rows of this type, or the name of a target. The error of an

@@ -87,8 +87,7 @@ static Target getAmx() {
   target.vector.flushingCall = x86::emitFlushingCallWithTiles;
   target.processor.features += ",+amx-tile,+amx-bf16";
   target.processor.required.append({"amx-tile", "amx-bf16"});
-  target.f32Unit = Unit::MultiplyAdd512;
-  target.bf16Unit = Unit::Bf16Tiles;
+  target.f32Unit = target.bf16Unit = Unit::Bf16Tiles;
   return target;
 }
 
@@ -324,6 +323,18 @@ static std::string getAdviceOnGpu(llvm::StringRef name) {
          "came with " +
          oldest->architecture.str() +
          ": use such a GPU or a later one, or a target of the CPU";
+}
+
+std::optional<Unit> Target::getUnit(RowType rows) const {
+  if (rows == RowType::BF16)
+    return bf16Unit;
+  bool isLeftOut = rows == RowType::F32 && f32Unit == Unit::Bf16Tiles;
+  return isLeftOut ? std::nullopt : f32Unit;
+}
+
+double Target::getShareOfUnit(RowType rows) const {
+  bool hasTerms = rows != RowType::BF16 && f32Unit == Unit::Bf16Tiles;
+  return hasTerms ? 1.0 / MatrixUnit::productsOfF32 : 1.0;
 }
 
 llvm::Expected<Target> sextant::codegen::findTarget(llvm::StringRef name) {

@@ -18,8 +18,10 @@
 
 namespace sextant::codegen {
 
-/// What the rows that attention multiplies are made of.
-enum class RowType { F32, BF16 };
+/// What the rows that attention multiplies are made of. `LongF32`: of f32, and
+/// every head has so many queries that splitting its keys and values into terms
+/// is worth it (Tiles/Terms.h).
+enum class RowType { F32, LongF32, BF16 };
 
 /// Forms of a program that a target may ask passes for.
 struct Capabilities {
@@ -61,9 +63,12 @@ struct Target {
   /// What it multiplies rows with; none: `cpu` never means this target.
   std::optional<Unit> f32Unit, bf16Unit;
 
-  std::optional<Unit> getUnit(RowType rows) const {
-    return rows == RowType::BF16 ? bf16Unit : f32Unit;
-  }
+  /// What `cpu` compares of targets. Few rows of f32 are not multiplied on
+  /// tiles by choice, whatever the rates.
+  std::optional<Unit> getUnit(RowType rows) const;
+  /// How much of the unit's rate products of rows have: on tiles of bf16 one of
+  /// f32 is several (Tiles/Terms.h).
+  double getShareOfUnit(RowType rows) const;
 };
 
 /// Adds what the modules of kernels of all targets are made of, its

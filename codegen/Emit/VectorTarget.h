@@ -38,6 +38,8 @@ struct NearMemory {
 struct MatrixUnit {
   static constexpr int64_t side = 16;
   static constexpr int64_t registers = 8;
+  /// Products of bf16 that one of f32 is made of (Tiles/Terms.h).
+  static constexpr int64_t productsOfF32 = 6;
 
   /// Tiles are numbered; rows in memory are `stride` words apart.
   void (*clear)(KernelBuilder &, int64_t tile) = nullptr;
@@ -102,8 +104,8 @@ struct VectorTarget {
   void (*flushingCall)(KernelBuilder &, mlir::LLVM::LLVMFuncOp function,
                        mlir::ValueRange arguments) = nullptr;
 
-  /// What multiplies rows of bf16 tile by tile; a target with it has dots of
-  /// bf16, too. Null: there is none.
+  /// What multiplies rows of bf16 tile by tile, and those of f32 by their terms;
+  /// a target with it has dots of bf16, too. Null: there is none.
   const MatrixUnit *matrixUnit = nullptr;
 
   NearMemory near;

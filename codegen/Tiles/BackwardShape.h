@@ -10,6 +10,7 @@
 
 #include "codegen/Tiles/CacheTraffic.h"
 #include "codegen/Tiles/RowParts.h"
+#include "codegen/Tiles/Terms.h"
 #include "codegen/Tiles/UnitProduct.h"
 #include <algorithm>
 
@@ -22,9 +23,9 @@ struct BackwardShape {
                 llvm::ArrayRef<int64_t> headDims,
                 llvm::ArrayRef<int64_t> valueDims)
       : dot(target.bf16Dot && element.isBF16()),
-        isTiled(dot && target.matrixUnit), headParts(headDims, target, dot),
-        valueParts(valueDims, target, dot), headDim(headParts.getDim()),
-        valueDim(valueParts.getDim()) {
+        isTiled(target.matrixUnit && (dot || element.isF32())),
+        headParts(headDims, target, dot), valueParts(valueDims, target, dot),
+        headDim(headParts.getDim()), valueDim(valueParts.getDim()) {
     bool wide = target.hasManyRegisters();
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;
@@ -32,7 +33,7 @@ struct BackwardShape {
     panel = vectors * target.width;
     // A 32-bit unit of bf16 holds two values, so a vector of units has twice
     // as many; the loop over a contraction takes four steps at a time.
-    int64_t unit = dot ? 2 * target.width : target.width;
+    int64_t unit = hasPairs() ? 2 * target.width : target.width;
     headRow = llvm::alignTo(headDim, unit);
     valueRow = llvm::alignTo(valueDim, unit);
     int64_t fitting = tileWords / getWordsPerKey();
@@ -99,7 +100,8 @@ struct BackwardShape {
   /// slabs, dK and dV.
   int64_t getWordsPerKey() const {
     int64_t copies = unpacksKeys ? 1 : 2;
-    return (copies * headRow + valueRow) / perStep() + headRow + valueRow;
+    return (copies * headRow + valueRow) * countTerms() / perStep() + headRow +
+           valueRow;
   }
 
   /// Whether products of scores of all heads can read rows of f32 where they
@@ -114,11 +116,28 @@ struct BackwardShape {
   }
 
   /// Rows of a step of a contraction over queries or keys.
-  int64_t perStep() const { return dot ? 2 : 1; }
+  int64_t perStep() const { return hasPairs() ? 2 : 1; }
 
-  /// Whether products contract pairs of bf16.
+  /// Whether products are of pairs of bf16: of rows of them, or of the terms of
+  /// rows of f32.
+  bool hasPairs() const { return dot || isTiled; }
+  bool hasTerms() const { return isTiled && !dot; }
+  /// How many operands of bf16 stand for one.
+  int64_t countTerms() const { return hasTerms() ? countOfTerms : 1; }
+  /// Words of elements of a row before it is split into terms.
+  int64_t countCopiedWords(int64_t elements) const {
+    return dot ? elements / 2 : elements;
+  }
+  /// Words of a term of a block's rows, of `row` elements, and of a tile of
+  /// scores.
+  int64_t countTermWords(int64_t row) const { return queries * row / 2; }
+
+  /// Of a term of K in slabs.
+  int64_t countSlabTermWords() const { return keys / 2 * headRow; }
+
+  /// Whether operands are bf16 and products contract pairs of them.
   bool dot;
-  /// These are products of a matrix unit (UnitProduct.h).
+  /// Products are those of a matrix unit (UnitProduct.h).
   bool isTiled;
   RowParts headParts;  ///< of query and key: the operand, then columns
   RowParts valueParts; ///< the value operands, side by side

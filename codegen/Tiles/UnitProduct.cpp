@@ -1,14 +1,16 @@
 //===- UnitProduct.cpp - A product of a matrix unit -----------------------===//
 
 #include "codegen/Tiles/UnitProduct.h"
+#include "codegen/Tiles/Terms.h"
 
 using namespace mlir;
 using namespace sextant::codegen;
 
 static constexpr int64_t side = MatrixUnit::side;
 
-/// Steps of a contraction that are written out, at most.
-static constexpr int64_t writtenSteps = 4;
+/// Products of blocks, one for a step of a contraction or six, that are written
+/// out, at most.
+static constexpr int64_t writtenProducts = 12;
 
 namespace {
 /// The numbers of the registers: two by two sums, and a column and a row of
@@ -20,6 +22,30 @@ struct Registers {
 };
 } // namespace
 static_assert(MatrixUnit::registers == 8);
+
+namespace {
+/// Numbers of the terms of `a` and `b` that are multiplied.
+struct TermPair {
+  int64_t a, b;
+};
+} // namespace
+
+/// Neighbours share a term, whose tiles then stay in registers. The greatest
+/// product comes last.
+static constexpr TermPair termPairs[MatrixUnit::productsOfF32] = {
+    {2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}};
+
+/// The pairs in the order in which `product` adds them up; one pair of operands
+/// that are bf16 themselves.
+static SmallVector<TermPair> getTermPairs(const UnitProduct &product) {
+  if (!product.terms)
+    return {{0, 0}};
+  SmallVector<TermPair> pairs(ArrayRef<TermPair>{termPairs});
+  if (product.terms->haveChangedPlaces)
+    for (TermPair &pair : pairs)
+      std::swap(pair.a, pair.b);
+  return pairs;
+}
 
 /// A block of sums, of two rows and two columns of tiles.
 static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
@@ -40,24 +66,38 @@ static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
     product.adds ? unit.load(kernel, tile, at, stride)
                  : unit.clear(kernel, tile);
   });
-  auto addStep = [&](Index word) {
-    for (int64_t c = 0; c < 2; ++c)
-      unit.load(kernel, Registers::b(c),
-                kernel.advance(product.b,
-                               {kernel.mul(word, product.bStride), c * side}),
-                bStride);
+  auto apart = product.terms.value_or(UnitProduct::TermPlaces());
+  auto addPair = [&](Index word, TermPair pair, TermPair before) {
+    if (pair.b != before.b)
+      for (int64_t c = 0; c < 2; ++c)
+        unit.load(
+            kernel, Registers::b(c),
+            kernel.advance(product.b, {kernel.mul(word, product.bStride),
+                                       kernel.mul(pair.b, apart.b), c * side}),
+            bStride);
     for (int64_t r = 0; r < 2; ++r) {
-      unit.load(kernel, Registers::a(r),
-                kernel.advance(a, {kernel.mul(word, product.aStep),
-                                   kernel.mul(r * side, aStride)}),
-                aStride);
+      if (pair.a != before.a)
+        unit.load(kernel, Registers::a(r),
+                  kernel.advance(a, {kernel.mul(word, product.aStep),
+                                     kernel.mul(pair.a, apart.a),
+                                     kernel.mul(r * side, aStride)}),
+                  aStride);
       for (int64_t c = 0; c < 2; ++c)
         unit.multiply(kernel, Registers::sum(r, c), Registers::a(r),
                       Registers::b(c));
     }
   };
+  SmallVector<TermPair> pairs = getTermPairs(product);
+  auto addStep = [&](Index word) {
+    TermPair before = {-1, -1};
+    for (TermPair pair : pairs) {
+      addPair(word, pair, before);
+      before = pair;
+    }
+  };
   if (product.words.isConstant() &&
-      product.words.getConstant() <= writtenSteps * side)
+      product.words.getConstant() * static_cast<int64_t>(pairs.size()) <=
+          writtenProducts * side)
     for (int64_t word = 0; word < product.words.getConstant(); word += side)
       addStep(word);
   else

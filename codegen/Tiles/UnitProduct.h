@@ -4,12 +4,17 @@
 // bf16 go from memory to memory: sums in four of these registers, factors in
 // the other four.
 //
+// Of operands of f32 it is the product of six pairs of their terms (Terms.h),
+// as exact as one of f32, in a sixth of the unit's rate. Terms lie apart: all
+// first ones of an operand, all second ones, all third ones.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_TILES_UNITPRODUCT_H
 #define SEXTANT_CODEGEN_TILES_UNITPRODUCT_H
 
 #include "codegen/Emit/KernelBuilder.h"
+#include <optional>
 
 namespace sextant::codegen {
 
@@ -36,6 +41,14 @@ struct UnitProduct {
   Index words = 0;
   /// Added to what is there.
   bool adds = false;
+  /// Of numbers of f32, whose terms are so many words apart.
+  struct TermPlaces {
+    Index a = 0, b = 0;
+    /// The product with `a` and `b` in each other's place adds up the pairs of
+    /// terms in the same order, and so gives the same bits.
+    bool haveChangedPlaces = false;
+  };
+  std::optional<TermPlaces> terms;
 };
 
 /// The whole steps, in words, that hold what is contracted over rows (or keys)

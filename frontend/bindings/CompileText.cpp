@@ -70,6 +70,8 @@ std::vector<std::string> bindings::listTargets() {
   return names;
 }
 
+int64_t bindings::countLongRows() { return codegen::leastLongRows; }
+
 std::optional<bindings::TargetFacts>
 bindings::describeTarget(Session &session, const std::string &name) {
   llvm::Expected<codegen::Target> target = codegen::parseTarget(name);

@@ -33,6 +33,9 @@ std::string getVersion();
 /// Names of the targets that this machine can run.
 std::vector<std::string> listTargets();
 
+/// See codegen::leastLongRows.
+int64_t countLongRows();
+
 /// Where tensors of a target are ("cpu") and what they are made of ("f32",
 /// ...); `name` as for a compilation.
 struct TargetFacts {

@@ -1,12 +1,17 @@
-// Where tiles are faster than vectors, `cpu` means them for rows of bf16.
+// Where tiles are faster than vectors, `cpu` means them for rows of bf16, and for
+// long ones of f32, of which a product is six of bf16.
 // REQUIRES: amx
 // RUN: rm -rf %t.cache && env XDG_CACHE_HOME=%t.cache SEXTANT_TARGET= sextant-prof --machine --json > %t.json
 // DEFINE: %{probed} = %python %S/Inputs/probed.py %t.cache/sextant
 // DEFINE: %{machine} = env XDG_CACHE_HOME=%t.cache SEXTANT_TARGET= sextant-prof --machine
 
 // RUN: %{probed} 1e11 2e11 1e11 3e12 && %{machine} | FileCheck %s --check-prefix=TILES
-// TILES: target cpu: cpu:avx512 for f32, cpu:amx for bf16
+// TILES: target cpu: cpu:avx512 for f32, cpu:amx for f32 from 1024 queries on, cpu:amx for bf16
+
+// Five times as fast as vectors.
+// RUN: %{probed} 1e11 2e11 1e11 10e11 && %{machine} | FileCheck %s --check-prefix=MIXED
+// MIXED: target cpu: cpu:avx512 for f32, cpu:avx512 for f32 from 1024 queries on, cpu:amx for bf16
 
 // Tiles that are emulated.
 // RUN: %{probed} 1e11 2e11 1e11 1e10 && %{machine} | FileCheck %s --check-prefix=VECTORS
-// VECTORS: target cpu: cpu:avx512 for f32, cpu:avx512 for bf16
+// VECTORS: target cpu: cpu:avx512 for f32, cpu:avx512 for f32 from 1024 queries on, cpu:avx512 for bf16

@@ -22,6 +22,7 @@ KERNELS = [
     ("cpu:avx512", BF16),
     ("cpu:avx512bf16", BF16),
     (targets.runnable(targets.AMX), BF16),
+    (targets.runnable(targets.AMX), F32),
 ]
 
 # batch, heads, kv heads, queries, keys, head dim, value dim

@@ -33,7 +33,8 @@ def _targets():
         marks = [] if flag in _features() else [pytest.mark.skip(reason=f"no {flag}")]
         yield pytest.param(target, dtype, marks=marks, id=f"{target}-{dtype}".replace("torch.", ""))
     target = runnable(AMX)
-    yield pytest.param(target, torch.bfloat16, id=f"{target}-bfloat16")
+    for dtype in DTYPES:
+        yield pytest.param(target, dtype, id=f"{target}-{dtype}".replace("torch.", ""))
 
 
 TARGETS = list(_targets())

@@ -25,6 +25,7 @@ KERNELS = [
     ("cpu:avx512", BF16),
     ("cpu:avx512bf16", BF16),
     (runnable(AMX), BF16),
+    (runnable(AMX), F32),
 ]
 TENSOR_CORES = ("cuda-emulated:sm_80", BF16)
 LENGTH = 1000

@@ -10,7 +10,7 @@ import pytest
 import torch
 from numeric_contract import DRAWS, Comparison, neighbour
 from plain_attention import attention, causal, gradients
-from targets import available
+from targets import AMX, available, runnable
 
 import sextant
 
@@ -20,7 +20,7 @@ LENGTH, DIM = 129, 64
 ULP = 2.0**-23
 
 
-@pytest.fixture(params=["cpu:avx2", "cpu:avx512"])
+@pytest.fixture(params=["cpu:avx2", "cpu:avx512", runnable(AMX)])
 def target(request):
     if not available(request.param):
         pytest.skip(f"this machine cannot run {request.param}")

@@ -16,10 +16,15 @@
 // CHECK: callq attention_0_forward_range
 // CHECK: tilerelease
 
-// RUN: sed s/bf16/f32/g %s | sextant-compile - --no-cache --target=cpu:amx --emit=asm | FileCheck %s --check-prefix=VECTORS
-// VECTORS-NOT: {{tile|tdpbf16ps}}
-// VECTORS: attention_0_forward:
-// VECTORS-NOT: {{tile|tdpbf16ps}}
+// Of f32 each of these is six, of the terms of both operands.
+// RUN: sed s/bf16/f32/g %s | sextant-compile - --no-cache --target=cpu:amx --emit=asm | FileCheck %s --check-prefix=TERMS
+// TERMS-LABEL: attention_0_forward_range:
+// TERMS: tilezero
+// TERMS-COUNT-48: tdpbf16ps
+// TERMS: tilestored
+// TERMS-COUNT-24: tdpbf16ps
+// TERMS-NOT: tdpbf16ps
+// TERMS-LABEL: attention_0_forward:
 
 func.func @forward(%q: tensor<1x1x?x64xbf16>, %v: tensor<1x1x?x40xbf16>)
     -> tensor<1x1x?x40xbf16> {

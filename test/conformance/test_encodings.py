@@ -65,6 +65,12 @@ def test_bf16_in_tiles(encoding, shape, seed):
     compare(Case(encoding, **shape), targets.runnable(targets.AMX), torch.bfloat16, seed)
 
 
+@each([LONG, *SHAPES[5:8]])
+def test_f32_in_tiles(encoding, shape, seed):
+    """Held to what kernels of f32 are, though products are of bf16: of three terms."""
+    compare(Case(encoding, **shape), targets.runnable(targets.AMX), torch.float32, seed)
+
+
 @each([SQUARE, LONG])
 @pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_bf16_in_f32_units(name, f32_target, shape, seed):

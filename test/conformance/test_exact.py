@@ -149,8 +149,9 @@ def test_small_integers(encoding, target, seed):
     holds_exactly(encoding, target, targets.DTYPES[target], seed)
 
 
-def test_small_integers_in_tiles(encoding, seed):
-    holds_exactly(encoding, targets.runnable(targets.AMX), torch.bfloat16, seed)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_small_integers_in_tiles(encoding, dtype, seed):
+    holds_exactly(encoding, targets.runnable(targets.AMX), dtype, seed)
 
 
 @pytest.mark.parametrize("name", OF_BF16_IN_F32_UNITS)

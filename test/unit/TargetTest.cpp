@@ -70,6 +70,21 @@ TEST_F(TargetTest, TheFasterUnitIsChosen) {
   }
 }
 
+TEST_F(TargetTest, TilesAreChosenForLongF32WhereSixOfTheirProductsAreFaster) {
+  if (!runs("cpu:amx"))
+    GTEST_SKIP() << "this machine has no tiles";
+  const Case cases[] = {
+      {{100e9, 200e9, 100e9, 3e12}, "cpu:amx", "cpu:amx"},
+      {{100e9, 200e9, 100e9, 1e12}, "cpu:avx512", "cpu:amx"},
+      {{100e9, 200e9, 100e9, 0.1e12}, "cpu:avx512", "cpu:avx512"},
+  };
+  for (const Case &expected : cases) {
+    EXPECT_EQ(choose(expected.rates, RowType::LongF32), expected.f32);
+    EXPECT_EQ(choose(expected.rates, RowType::F32), "cpu:avx512");
+    EXPECT_EQ(choose(expected.rates, RowType::BF16), expected.bf16);
+  }
+}
+
 TEST_F(TargetTest, WhatThisMachineLacksIsNotChosen) {
   // Whatever the rates say.
   for (RowType rows : {RowType::F32, RowType::BF16}) {

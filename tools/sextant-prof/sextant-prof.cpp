@@ -46,22 +46,26 @@ static tools::Peak measurePeak(const Artifact &artifact,
   bool hasBF16 = std::any_of(
       function.tensors.begin(), function.tensors.end(),
       [](const auto &tensor) { return tensor.dtype == DType::BF16; });
-  std::vector<Unit> units;
+  tools::Peak peak{0.0, "", measureBytes(threads), "measured"};
+  auto consider = [&](Unit unit, double share) {
+    double flops = share * measureFlops(unit, threads);
+    if (flops <= peak.flops)
+      return;
+    peak.flops = flops;
+    peak.unit = getName(unit);
+    if (share != 1.0)
+      peak.unit += ", several for one of f32";
+  };
   llvm::Expected<Target> target = parseTarget(artifact.target);
   if (target && target->f32Unit) {
-    units = {*target->f32Unit};
+    consider(*target->f32Unit, target->getShareOfUnit(RowType::LongF32));
     if (hasBF16 && target->bf16Unit)
-      units.push_back(*target->bf16Unit);
+      consider(*target->bf16Unit, target->getShareOfUnit(RowType::BF16));
   } else {
     llvm::consumeError(target.takeError());
-    units = {Unit::MultiplyAdd256, Unit::MultiplyAdd512};
+    for (Unit unit : {Unit::MultiplyAdd256, Unit::MultiplyAdd512})
+      consider(unit, 1.0);
   }
-  tools::Peak peak{0.0, "", measureBytes(threads), "measured"};
-  for (Unit unit : units)
-    if (double flops = measureFlops(unit, threads); flops > peak.flops) {
-      peak.flops = flops;
-      peak.unit = getName(unit);
-    }
   return peak;
 }
 

@@ -441,6 +441,7 @@ codegen::lowerAllHeadsForward(const Lowering &lowering) {
   // Of bf16 everything is computed in f32.
   VectorTarget target = lowering.target;
   target.bf16Dot = nullptr;
+  target.matrixUnit = nullptr;
   AllHeadsWeights weights(lowering.plan, lowering.plan.scoreHeads);
   AllHeadsForwardLaunch launch(lowering.plan, target, element,
                                getHeadParts(lowering.plan, query),

@@ -17,26 +17,27 @@ BackwardCell::BackwardCell(BackwardItem &at, const KeyTile &keys,
     : at(at), keys(keys), queries(queries), point(point),
       visibility(visibility), sums(sums), form(form) {
   Value gradientTile = sums.reserveTile();
-  int64_t pairs = shape.queries / 2 * shape.keys;
-  Value probabilities = at.reserveNear(
-      shape.dot ? pairs : shape.queries * shape.probabilityStride,
-      "probabilities");
-  Value scoreGradients = shape.dot ? at.reserve(pairs) : gradientTile;
-  Value scoreGradientRows = shape.dot ? at.reserve(pairs) : gradientTile;
+  int64_t pairs = shape.countTerms() * shape.countTermWords(shape.keys);
+  bool hasPairs = shape.hasPairs();
+  Value probabilities =
+      at.reserveNear(hasPairs ? pairs : shape.queries * shape.probabilityStride,
+                     "probabilities");
+  Value scoreGradients = hasPairs ? at.reserve(pairs) : gradientTile;
+  Value scoreGradientRows = hasPairs ? at.reserve(pairs) : gradientTile;
   tiles = {probabilities, scoreGradients, scoreGradientRows, gradientTile};
   // Products of a row that is not written out come from memory, too.
   bool readsScores = !shape.isNear || keepsScores() || rollsRows();
   int64_t words = shape.rows * shape.panel;
   cellProbabilities =
-      at.reserve(shape.dot || !shape.isNear ? words : 0, "cells");
+      at.reserve(hasPairs || !shape.isNear ? words : 0, "cells");
   cellScores = at.reserve(readsScores ? words : 0, "cells");
   // Scores are done with before slopes are there, but where they are kept.
   cellSlopes =
       rollsRows() && keepsScores() ? at.reserve(words, "cells") : cellScores;
   if (!shape.isTiled)
     return;
-  panelScores = at.reserve(shape.queries * shape.panel, "products");
-  panelSlopes = at.reserve(shape.queries * shape.panel, "products");
+  tileScores = at.reserve(shape.queries * shape.keys, "products");
+  tileSlopes = at.reserve(shape.queries * shape.keys, "products");
 }
 
 //===----------------------------------------------------------------------===//
@@ -50,22 +51,28 @@ void BackwardCell::multiplyPanel(Index panel) {
     UnitProduct product;
     product.a = streamed.rows;
     product.aStride = words;
-    product.b = kernel.advance(packed.transposed,
-                               {kernel.mul(panel, words * packed.stride)});
+    product.b = kernel.advance(
+        packed.transposed,
+        {kernel.mul(panel, shape.countTerms() * words * packed.stride)});
     product.bStride = packed.stride;
-    product.sums = sums;
+    // As the forward, which has them the other way round.
+    if (shape.hasTerms())
+      product.terms = {shape.countTermWords(packed.row), words * packed.stride,
+                       /*haveChangedPlaces=*/true};
+    product.sums = getProducts(sums, 0, panel);
     product.stride = shape.panel;
     product.rows = at.groupEnd;
     product.words = words;
     emitUnitProduct(kernel, product);
   };
-  multiply(queries.getQueries(), keys.getKeys(), panelScores);
-  multiply(queries.getOutputGradients(), keys.getValues(), panelSlopes);
+  multiply(queries.getQueries(), keys.getKeys(), tileScores);
+  multiply(queries.getOutputGradients(), keys.getValues(), tileSlopes);
 }
 
-/// Of a group of rows.
-Values BackwardCell::loadProducts(Value memory, Index group) {
-  return loadCell(kernel.advance(memory, {kernel.mul(group, shape.panel)}));
+/// Those of a group of rows and a panel, and what follows them.
+Value BackwardCell::getProducts(Value memory, Index group, Index panel) {
+  return kernel.advance(memory, {kernel.mul(panel, shape.queries * shape.panel),
+                                 kernel.mul(group, shape.panel)});
 }
 
 Values BackwardCell::emitProduct(const QueryBlock::Operand &streamed,
@@ -98,7 +105,7 @@ Value BackwardCell::loadStatistics(unsigned tensor, Index group, Index row) {
 
 Values BackwardCell::emitScoreProducts(Index group, Index panel) {
   if (shape.isTiled)
-    return loadProducts(panelScores, group);
+    return loadCell(getProducts(tileScores, group, panel));
   Values initial(shape.rows * shape.vectors, kernel.splatF32(0.0));
   return emitProduct(queries.getQueries(), keys.getKeys(), group, panel,
                      initial);
@@ -114,7 +121,7 @@ Values BackwardCell::emitSlopeProducts(Index group, Index panel) {
   if (!shape.isTiled)
     return emitProduct(queries.getOutputGradients(), keys.getValues(), group,
                        panel, initial);
-  Values slopes = loadProducts(panelSlopes, group);
+  Values slopes = loadCell(getProducts(tileSlopes, group, panel));
   for (auto [slope, delta] : llvm::zip_equal(slopes, initial))
     slope = kernel.addF(slope, delta);
   return slopes;
@@ -218,7 +225,7 @@ void BackwardCell::emitProbabilities(ValueRange products, Index group,
       p = kernel.mulF(p, inverseSum);
       if (isMasked)
         p = kernel.selectF(visibility.emitLanes(), p, kernel.splatF32(0.0));
-      if (shape.dot)
+      if (shape.hasPairs())
         kernel.storeVector(p, cellProbabilities, {inCell});
       else if (!storesLast())
         kernel.storeVector(p, tiles.probabilities,
@@ -240,7 +247,7 @@ void BackwardCell::emitProbabilities(ValueRange products, Index group,
                            {place * kernel.width()});
     }
   }
-  if (shape.dot)
+  if (shape.hasPairs())
     storePairs(rollsRows() ? loadCell(cellProbabilities) : stored,
                getPairs(tiles.probabilities, group, panel));
 }
@@ -262,7 +269,7 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
   auto loadProbability = [&](Index r, int64_t v, Index inCell) {
     if (storesLast())
       return probabilities[r.getConstant() * shape.vectors + v];
-    if (shape.dot)
+    if (shape.hasPairs())
       return kernel.loadVector(cellProbabilities, {inCell});
     int64_t stride = shape.probabilityStride;
     return kernel.loadVector(
@@ -288,7 +295,7 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
       }
       if (!rollsRows())
         stored[r.getConstant() * shape.vectors + v] = gradient;
-      else if (shape.dot)
+      else if (shape.hasPairs())
         kernel.storeVector(gradient, cellSlopes, {inCell});
       if (point.scans.getSweep() == BackwardScans::Sweep::Totals)
         continue;
@@ -303,7 +310,8 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
   forRows(emitRow);
   for (const Row &row : last)
     storeScoreGradient(row.gradient, row.cotangents, cell, row.place);
-  if (!shape.dot || point.scans.getSweep() == BackwardScans::Sweep::Totals)
+  if (!shape.hasPairs() ||
+      point.scans.getSweep() == BackwardScans::Sweep::Totals)
     return;
   if (rollsRows())
     stored = loadCell(cellSlopes);
@@ -311,12 +319,11 @@ void BackwardCell::emitScoreGradients(ValueRange products, Index group,
   // Neighbouring keys as pairs.
   Value to = getPairs(tiles.scoreGradientRows, group, panel, /*keysPerWord=*/2);
   for (int64_t r = 0; r < shape.rows; ++r)
-    for (int64_t v = 0; v < shape.vectors; v += 2) {
-      Value both = kernel.truncatePair(stored[r * shape.vectors + v],
-                                       stored[r * shape.vectors + v + 1]);
-      kernel.store(both, kernel.advance(to, {r * (shape.keys / 2) +
-                                             v / 2 * kernel.width()}));
-    }
+    for (int64_t v = 0; v < shape.vectors; v += 2)
+      storePair(
+          stored[r * shape.vectors + v], stored[r * shape.vectors + v + 1],
+          Pairs::Neighbours,
+          kernel.advance(to, {r * (shape.keys / 2) + v / 2 * kernel.width()}));
 }
 
 /// Leaves dS, and what follows from it, where products and sums read them.
@@ -324,7 +331,7 @@ void BackwardCell::storeScoreGradient(Value gradient,
                                       ArrayRef<HoistCotangent> cotangents,
                                       Index cell, Index place) {
   sums.record(gradient, cotangents, cell, place);
-  if (!shape.dot || sums.usesScoreGradients())
+  if (!shape.hasPairs() || sums.usesScoreGradients())
     kernel.storeVector(gradient, tiles.gradientTile, {cell, place});
 }
 
@@ -340,9 +347,20 @@ Value BackwardCell::getPairs(Value tile, Index group, Index panel,
 void BackwardCell::storePairs(ValueRange cell, Value pairs) {
   for (int64_t r = 0; r < shape.rows; r += 2)
     for (int64_t v = 0; v < shape.vectors; ++v)
-      kernel.storeVector(kernel.pairRows(cell[r * shape.vectors + v],
-                                         cell[(r + 1) * shape.vectors + v]),
-                         pairs, {r / 2 * shape.keys + v * kernel.width()});
+      storePair(
+          cell[r * shape.vectors + v], cell[(r + 1) * shape.vectors + v],
+          Pairs::Rows,
+          kernel.advance(pairs, {r / 2 * shape.keys + v * kernel.width()}));
+}
+
+/// Two vectors of scores as bf16 or as terms.
+void BackwardCell::storePair(Value low, Value high, Pairs pairs, Value to) {
+  if (shape.hasTerms())
+    return storeTerms(kernel, splitPair(kernel, low, high, pairs, Split::Cuts),
+                      to, shape.countTermWords(shape.keys));
+  kernel.store(pairs == Pairs::Rows ? kernel.pairRows(low, high)
+                                    : kernel.truncatePair(low, high),
+               to);
 }
 
 /// What weighted rows add to dP, and the sums of P per row of their tables.
@@ -377,7 +395,7 @@ void BackwardCell::clear(Index group, Index panel, ArrayRef<Value> others) {
                            {r * stride + v * kernel.width()});
   };
   SmallVector<Value> cleared = sums.getOwnTiles();
-  if (!shape.dot) {
+  if (!shape.hasPairs()) {
     cleared.push_back(tiles.gradientTile);
     clearRows(kernel.advance(tiles.probabilities,
                              {kernel.mul(group, shape.probabilityStride),
@@ -391,11 +409,16 @@ void BackwardCell::clear(Index group, Index panel, ArrayRef<Value> others) {
     clearRows(kernel.advance(tile, {kernel.mul(group, shape.stride),
                                     kernel.mul(panel, shape.panel)}),
               shape.rows, shape.stride, shape.vectors);
-  if (!shape.dot)
+  if (!shape.hasPairs())
     return;
-  for (Value pairs : {tiles.probabilities, tiles.scoreGradients})
-    clearRows(getPairs(pairs, group, panel), shape.rows / 2, shape.keys,
-              shape.vectors);
-  clearRows(getPairs(tiles.scoreGradientRows, group, panel, /*keysPerWord=*/2),
-            shape.rows, shape.keys / 2, shape.vectors / 2);
+  for (int64_t term = 0; term < shape.countTerms(); ++term) {
+    auto getTerm = [&](Value tile, int64_t keysPerWord) {
+      return kernel.advance(getPairs(tile, group, panel, keysPerWord),
+                            {term * shape.countTermWords(shape.keys)});
+    };
+    for (Value pairs : {tiles.probabilities, tiles.scoreGradients})
+      clearRows(getTerm(pairs, 1), shape.rows / 2, shape.keys, shape.vectors);
+    clearRows(getTerm(tiles.scoreGradientRows, 2), shape.rows, shape.keys / 2,
+              shape.vectors / 2);
+  }
 }

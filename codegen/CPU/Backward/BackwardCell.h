@@ -71,7 +71,7 @@ private:
                          Index row, int64_t step);
   void keepProducts(mlir::ValueRange products, mlir::Value memory);
   Values loadCell(mlir::Value memory);
-  Values loadProducts(mlir::Value memory, Index group);
+  mlir::Value getProducts(mlir::Value memory, Index group, Index panel);
   Values emitProduct(const QueryBlock::Operand &streamed,
                      const KeyTile::Operand &packed, Index group, Index panel,
                      mlir::ValueRange initial);
@@ -90,6 +90,8 @@ private:
   mlir::Value getPairs(mlir::Value tile, Index group, Index panel,
                        int64_t keysPerWord = 1);
   void storePairs(mlir::ValueRange cell, mlir::Value pairs);
+  void storePair(mlir::Value low, mlir::Value high, Pairs pairs,
+                 mlir::Value to);
 
   BackwardItem &at;
   KernelBuilder &kernel = at.kernel;
@@ -103,7 +105,7 @@ private:
   const ScoreForm &form;
   BlockTiles tiles;
   mlir::Value cellProbabilities, cellScores, cellSlopes;
-  mlir::Value panelScores, panelSlopes; ///< tiled: S and dP [queries][panel]
+  mlir::Value tileScores, tileSlopes; ///< S and dP [panels][queries][panel]
   Values probabilities; ///< of the cell, where they are stored last
 };
 

@@ -55,10 +55,12 @@ private:
   void emitTiles(Index firstHead, Index group);
   void emitHead();
   void emitBlock(Value isWhole);
-  void multiplyPanel(Index panel, const TileSide &blockRows,
-                     const TileSide &panelKeys);
+  TileSide enterPanel(Index panel);
+  void multiplyPanels();
+  Value getHull(Index panel, int64_t end);
   Values emitGroup(Index group, Index panel, const TileSide &panelKeys,
                    Value isWhole, ValueRange hull);
+  void addKeyGradients(Index panel, SeenPanels::Range<Index> groups);
   void addKeyGradients(const KeyTile::Operand &packed,
                        const QueryBlock::Operand &streamed, Value scores,
                        int64_t stride, Index panel,
@@ -93,6 +95,7 @@ private:
   SeenPanels panels;
   BackwardOffsetBand queryBand;
   BackwardKeyBand keyBand;
+  Value hulls;       ///< tiled: see getHull
   Value isLaterTile; ///< than the item's first one
 };
 } // namespace
@@ -117,6 +120,8 @@ BackwardLoopNest::BackwardLoopNest(BackwardItem &at)
       panels(at), queryBand(at, point, panels), keyBand(at, point, panels) {
   point.setCells(&cells);
   point.setHinges(&hinges);
+  if (shape.isTiled)
+    hulls = at.reserve(4 * shape.panels);
   const KernelPlan &plan = launch.plan;
   if (plan.rowTables.empty() && plan.weightedRows.empty() && plan.scans.empty())
     return;
@@ -228,18 +233,11 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
   queryBand.load();
   keyBand.load();
   panels.clear();
-  const BlockTiles &tiles = cell.getTiles();
-  TileSide blockRows;
   if (shape.isTiled)
-    blockRows =
-        visibility.enter(pos::Side::query, at.firstQuery, shape.queries);
+    multiplyPanels();
   kernel.loop(0, at.panelCount, 1, [&](Value step) {
     Index panel = sweeps.inOrder(step, at.panelCount, 1);
-    TileSide panelKeys = visibility.enter(
-        pos::Side::key, kernel.add(at.firstKey, kernel.mul(panel, shape.panel)),
-        shape.panel);
-    if (shape.isTiled)
-      multiplyPanel(panel, blockRows, panelKeys);
+    TileSide panelKeys = enterPanel(panel);
     keyBand.enterPanel(panel);
     // The groups of rows that see some of the panel lie in [low, high).
     Values hull =
@@ -248,33 +246,52 @@ void BackwardLoopNest::emitBlock(Value isWhole) {
                     [&](Value group, ValueRange hull) {
                       return emitGroup(group, panel, panelKeys, isWhole, hull);
                     });
-    Index low = hull[0], high = hull[1];
     if (sweeps.isForTotals())
       return;
-    kernel.when(kernel.less(low, high), [&] {
-      addKeyGradients(keys.getValues(), queries.getOutputGradients(),
-                      tiles.probabilities, shape.probabilityStride, panel,
-                      {low, high});
-      addKeyGradients(keys.getKeys(), queries.getQueries(),
-                      tiles.scoreGradients, shape.stride, panel, {low, high});
-    });
+    if (shape.isTiled)
+      for (int64_t end : {0, 1})
+        kernel.store(hull[end], getHull(panel, end));
+    else
+      addKeyGradients(panel, {hull[0], hull[1]});
   });
   if (sweeps.isForTotals())
     return;
+  if (shape.isTiled)
+    kernel.loop(0, at.panelCount, 1, [&](Value panel) {
+      addKeyGradients(panel, {kernel.load(kernel.i64, getHull(panel, 0)),
+                              kernel.load(kernel.i64, getHull(panel, 1))});
+    });
   clearQueryGradient();
   addQueryGradient();
   queryBand.addGradients();
   keyBand.addGradients();
-  sums.emitBlock(tiles.gradientTile);
+  sums.emitBlock(cell.getTiles().gradientTile);
 }
 
-/// S and dP of a panel of which the block sees some.
-void BackwardLoopNest::multiplyPanel(Index panel, const TileSide &blockRows,
-                                     const TileSide &panelKeys) {
-  Visibility seen =
-      visibility.classify(blockRows, kernel.add(blockRows.first, shape.queries),
-                          panelKeys, kernel.add(panelKeys.first, shape.panel));
-  kernel.when(seen.some, [&] { cell.multiplyPanel(panel); });
+TileSide BackwardLoopNest::enterPanel(Index panel) {
+  return visibility.enter(
+      pos::Side::key, kernel.add(at.firstKey, kernel.mul(panel, shape.panel)),
+      shape.panel);
+}
+
+/// S and dP of the panels of which the block sees some: of all before a cell,
+/// as are all products behind the cells, since a matrix unit that has rested is
+/// slow for a while (ForwardLaunch::panelsTogether).
+void BackwardLoopNest::multiplyPanels() {
+  TileSide blockRows =
+      visibility.enter(pos::Side::query, at.firstQuery, shape.queries);
+  kernel.loop(0, at.panelCount, 1, [&](Value panel) {
+    TileSide panelKeys = enterPanel(panel);
+    Visibility seen = visibility.classify(
+        blockRows, kernel.add(blockRows.first, shape.queries), panelKeys,
+        kernel.add(panelKeys.first, shape.panel));
+    kernel.when(seen.some, [&] { cell.multiplyPanel(panel); });
+  });
+}
+
+/// One end of the groups of rows that see some of a panel.
+Value BackwardLoopNest::getHull(Index panel, int64_t end) {
+  return kernel.advance(hulls, {kernel.mul(panel, 2), end}, kernel.i64);
 }
 
 /// Writes a group of rows at a panel; gives the hull of the groups that see it.
@@ -344,6 +361,19 @@ void BackwardLoopNest::clearProductGradients() {
 // Products of the second half
 //===----------------------------------------------------------------------===//
 
+/// dV and dK of a panel, of the groups of rows that see some of it.
+void BackwardLoopNest::addKeyGradients(Index panel,
+                                       SeenPanels::Range<Index> groups) {
+  const BlockTiles &tiles = cell.getTiles();
+  kernel.when(kernel.less(groups.low, groups.high), [&] {
+    addKeyGradients(keys.getValues(), queries.getOutputGradients(),
+                    tiles.probabilities, shape.probabilityStride, panel,
+                    groups);
+    addKeyGradients(keys.getKeys(), queries.getQueries(), tiles.scoreGradients,
+                    shape.stride, panel, groups);
+  });
+}
+
 /// gradient[row lanes][keys] += columns^T times the rows of `scores` of some
 /// groups.
 void BackwardLoopNest::addKeyGradients(const KeyTile::Operand &packed,
@@ -388,6 +418,9 @@ void BackwardLoopNest::addKeyTiles(int64_t row, Value columns, Value pairs,
   product.rows = row;
   product.words = kernel.sub(end, first);
   product.adds = true;
+  if (shape.hasTerms())
+    product.terms = {shape.countTermWords(row),
+                     shape.countTermWords(shape.keys)};
   emitUnitProduct(kernel, product);
 }
 
@@ -405,6 +438,9 @@ void BackwardLoopNest::addQueryTiles() {
   product.rows = at.groupEnd;
   product.words = kernel.mul(kernel.sub(high, low), perPanel);
   product.adds = true;
+  if (shape.hasTerms())
+    product.terms = {shape.countTermWords(shape.keys),
+                     shape.countSlabTermWords()};
   auto addSlab = [&](Index lane, int64_t vectors, Value slab) {
     int64_t columns = vectors * kernel.width(); // rows of K are padded to them
     assert(columns == UnitProduct::block);

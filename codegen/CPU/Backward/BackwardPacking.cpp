@@ -27,7 +27,7 @@ static RowCopy getCopy(BackwardItem &at, unsigned tensor, Index first,
   copy.count = count;
   copy.maps = maps;
   copy.point = &point;
-  copy.rowWords = row / at.shape.perStep();
+  copy.rowWords = at.shape.countCopiedWords(row);
   copy.pairs = at.shape.dot;
   copy.mappedRow = at.mappedRow;
   if (at.shape.isNear) // blocks and tiles are whole register tiles
@@ -57,7 +57,7 @@ static void copyValueRows(BackwardItem &at, ArrayRef<unsigned> tensors,
        llvm::zip_equal(at.shape.valueParts.get(), tensors)) {
     copy.tensor = tensor;
     copy.dim = part.dim;
-    copy.to = at.kernel.advance(to, {part.first / at.shape.perStep()});
+    copy.to = at.kernel.advance(to, {at.shape.countCopiedWords(part.first)});
     emitRowCopy(at.kernel, at.arguments, copy, at.launch.element);
   }
 }
@@ -130,14 +130,15 @@ KeyTile::KeyTile(BackwardItem &at, const ScoreForm &form, int64_t heads)
   if (shape.unpacksKeys)
     slabs = rows;
   else if (!shape.sharesKeys)
-    slabs = at.reserve(shape.tiles * heads * shape.keys * shape.headRow /
-                           shape.perStep(),
+    slabs = at.reserve(shape.countTerms() * shape.tiles * heads * shape.keys *
+                           shape.headRow / shape.perStep(),
                        "slabs of keys");
   at.mappedRow = at.reserve(std::max(shape.headRow, shape.valueRow));
   auto reserve = [&](int64_t dim, int64_t row, int64_t stride) -> Operand {
     int64_t elements = shape.tiles * heads * shape.panels * row;
     Value transposed =
-        at.reserveNear(elements * stride / shape.perStep(), "keys and values");
+        at.reserveNear(shape.countTerms() * elements * stride / shape.perStep(),
+                       "keys and values");
     return {
         dim, row, stride, transposed,
         at.reserveNear(elements * shape.panel, "gradients of keys and values")};
@@ -221,6 +222,71 @@ void KeyTile::packSlabs(Value rows, Index count) {
   });
 }
 
+/// The terms of rows of f32 of the tile, [panels][terms][pairs of a
+/// row][panel].
+void KeyTile::packTerms(const Operand &operand, double factor) {
+  int64_t width = kernel.width(), words = operand.row / 2;
+  auto pack = [&](Value from, Value to, int64_t v, Index element,
+                  bool isPadding) {
+    Values square(width, kernel.splatF32(0.0));
+    for (int64_t n = 0; n < width && !isPadding; ++n)
+      square[n] =
+          kernel.loadVector(from, {element, (v * width + n) * operand.row});
+    square = kernel.transpose(square);
+    if (factor != 1.0)
+      for (Value &vector : square)
+        vector = kernel.mulF(vector, kernel.splatF32(factor));
+    Value target = kernel.advance(
+        to, {kernel.mul(kernel.div(element, 2), operand.stride), v * width});
+    for (int64_t k = 0; k < width; k += 2)
+      storeTerms(
+          kernel,
+          splitPair(kernel, square[k], square[k + 1], Pairs::Rows, Split::Cuts),
+          kernel.advance(target, {k / 2 * operand.stride}),
+          words * operand.stride);
+  };
+  // What a copy leaves of a row is whole vectors.
+  int64_t copied = llvm::alignTo(operand.dim, width);
+  kernel.loop(0, at.panelCount, 1, [&](Value panel) {
+    Value from =
+        kernel.advance(rows, {kernel.mul(panel, shape.panel * operand.row)});
+    Value to = kernel.advance(
+        operand.transposed,
+        {kernel.mul(panel, shape.countTerms() * words * operand.stride)});
+    for (int64_t v = 0; v < shape.vectors; ++v) {
+      kernel.loop(0, copied, width, [&](Value element) {
+        pack(from, to, v, element, /*isPadding=*/false);
+      });
+      for (int64_t element = copied; element < operand.row; element += width)
+        pack(from, to, v, element, /*isPadding=*/true);
+    }
+  });
+}
+
+/// The terms of rows of f32 of K, slab by slab in pairs of rows.
+void KeyTile::packTermSlabs(Index pairs) {
+  int64_t width = kernel.width();
+  int64_t copied = llvm::alignTo(keys.dim, width);
+  forEachSlab(getSlabs(), [&](Index lane, int64_t vectors, Value out) {
+    kernel.loop(0, pairs, 1, [&](Value pair) {
+      Value from = kernel.advance(rows, {kernel.mul(pair, 2 * keys.row), lane});
+      Value to = kernel.advance(out, {kernel.mul(pair, vectors * width)});
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value isCopied = kernel.less(kernel.add(lane, v * width), copied);
+        auto load = [&](int64_t row) {
+          return kernel.selectF(
+              isCopied, kernel.loadVector(from, {row * keys.row, v * width}),
+              kernel.splatF32(0.0));
+        };
+        storeTerms(
+            kernel,
+            splitPair(kernel, load(0), load(1), Pairs::Rows, Split::Rounds),
+            kernel.advance(to, {v * width}), shape.countSlabTermWords());
+      }
+    });
+  });
+}
+
 void KeyTile::load() {
   Index total = kernel.mul(at.panelCount, shape.panel);
   copyValueRows(at, launch.sites.values,
@@ -228,12 +294,25 @@ void KeyTile::load() {
                         launch.plan.valueRows, valuePoint),
                 rows);
   int64_t valueWords = shape.valueRow / shape.perStep();
-  transposePanels(at, rows, ofHead(values.transposed, valueWords), valueWords,
-                  1.0, /*toRows=*/false);
+  if (shape.hasTerms())
+    packTerms(values, 1.0);
+  else
+    transposePanels(at, rows, ofHead(values.transposed, valueWords), valueWords,
+                    1.0, /*toRows=*/false);
   copyHeadRows(at, pos::RowOperand::key,
                getCopy(at, launch.sites.key, at.firstKey, total, shape.headRow,
                        launch.plan.keyRows, keyPoint),
                rows);
+  auto clearGradients = [&] {
+    for (const Operand &operand : {keys, values})
+      kernel.clear(ofHead(operand.gradient, operand.row),
+                   kernel.mul(total, operand.row));
+  };
+  if (shape.hasTerms()) {
+    packTerms(keys, form.keyFactor);
+    packTermSlabs(kernel.div(total, 2));
+    return clearGradients();
+  }
   int64_t words = shape.headRow / shape.perStep();
   transposePanels(at, rows, ofHead(keys.transposed, words), words,
                   form.keyFactor, /*toRows=*/false, keys.stride);
@@ -244,9 +323,7 @@ void KeyTile::load() {
   }
   if (!shape.sharesKeys && !shape.unpacksKeys)
     packSlabs(pairs, kernel.div(total, shape.perStep()));
-  for (const Operand &operand : {keys, values})
-    kernel.clear(ofHead(operand.gradient, operand.row),
-                 kernel.mul(total, operand.row));
+  clearGradients();
 }
 
 void KeyTile::unpackKeys() {
@@ -359,10 +436,13 @@ QueryBlock::QueryBlock(BackwardItem &at, const ScoreForm &form)
     : at(at), form(form), point(at.kernel, at.arguments, launch.plan,
                                 launch.sites, pos::RowOperand::query) {
   auto reserve = [&](int64_t row) -> Operand {
-    int64_t words = shape.queries * row / shape.perStep();
+    int64_t words = shape.countTerms() * shape.queries * row / shape.perStep();
     Value rows = at.reserveNear(words, "queries and gradients of outputs");
-    return {rows, shape.dot ? at.reserve(words) : rows};
+    return {rows, shape.hasPairs() ? at.reserve(words) : rows};
   };
+  if (shape.hasTerms())
+    copied =
+        at.reserve(shape.queries * std::max(shape.headRow, shape.valueRow));
   queries = reserve(shape.headRow);
   outputGradients = reserve(shape.valueRow);
 }
@@ -371,14 +451,33 @@ void QueryBlock::copyQueries() {
   RowCopy copy = getCopy(at, launch.sites.query, at.firstQuery, at.groupEnd,
                          shape.headRow, launch.plan.queryRows, point);
   copy.factor = form.queryFactor;
-  copyHeadRows(at, pos::RowOperand::query, copy, queries.rows);
+  copyHeadRows(at, pos::RowOperand::query, copy,
+               shape.hasTerms() ? copied : queries.rows);
+  splitCopy(queries, shape.headDim, shape.headRow);
 }
 
 void QueryBlock::copyOutputGradients() {
   copyValueRows(
       at, launch.outputGradients,
       getCopy(at, 0, at.firstQuery, at.groupEnd, shape.valueRow, {}, point),
-      outputGradients.rows);
+      shape.hasTerms() ? copied : outputGradients.rows);
+  splitCopy(outputGradients, shape.valueDim, shape.valueRow);
+}
+
+/// Of rows, and of whole steps of them turned.
+void QueryBlock::splitCopy(const Operand &operand, int64_t dim, int64_t row) {
+  if (!shape.hasTerms())
+    return;
+  KernelBuilder &kernel = at.kernel;
+  int64_t distance = shape.countTermWords(row);
+  splitRows(kernel, {copied, row, dim}, at.groupEnd, Split::Rounds,
+            operand.rows, distance);
+  kernel.loop(0, at.groupEnd, UnitProduct::depth, [&](Value query) {
+    Value from = kernel.advance(copied, {kernel.mul(query, row)});
+    splitTurned(kernel, {from, row, dim},
+                kernel.advance(operand.columns, {kernel.div(query, 2)}),
+                shape.queries / 2, distance);
+  });
 }
 
 void QueryBlock::load() {

@@ -10,7 +10,8 @@
 // With dot products of bf16, an element of a product is a 32-bit unit of two
 // neighbours of its contraction: of lanes in S and dP, of queries in dV and dK
 // (rows interleaved in pairs), of keys in dQ. A matrix unit reads these pairs
-// of rows turned, [row][pairs of queries].
+// of rows turned, [row][pairs of queries]; operands of f32 are split into terms
+// for it, each of which is laid out so.
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,6 +79,8 @@ public:
 
 private:
   void packSlabs(mlir::Value rows, Index count);
+  void packTerms(const Operand &operand, double factor);
+  void packTermSlabs(Index pairs);
   void storeGradient(const RowPart &part, int64_t row,
                      llvm::ArrayRef<RowMap> maps, RowPoint &rowPoint,
                      unsigned source, unsigned tensor);
@@ -124,6 +127,7 @@ public:
   const Operand &getOutputGradients() const { return outputGradients; }
 
 private:
+  void splitCopy(const Operand &operand, int64_t dim, int64_t row);
   void makeColumns(const Operand &operand, int64_t row);
   void emitPrefetch(Index group, Index panel);
 
@@ -132,6 +136,7 @@ private:
   const BackwardShape &shape = launch.shape;
   const ScoreForm &form;
   RowPoint point;
+  mlir::Value copied; ///< rows of f32, before they are split into terms
   Operand queries, outputGradients;
 };
 

@@ -49,14 +49,17 @@ Values codegen::emitProducts(const ForwardItem &item, ArrayRef<TileRow> keys,
 
 void ForwardCell::multiplyBlock(Value keys) {
   UnitProduct product;
+  int64_t words = launch.getTiledRowWords();
   product.a = keys;
-  product.aStride = launch.keyWords;
+  product.aStride = words;
   product.b = query;
   product.bStride = launch.panel;
   product.sums = item.getScores(0);
   product.stride = launch.panel;
   product.rows = item.keyCount;
-  product.words = launch.queryWords;
+  product.words = words;
+  if (launch.hasTerms())
+    product.terms = {launch.keys * words, words * launch.panel};
   emitUnitProduct(kernel, product);
 }
 

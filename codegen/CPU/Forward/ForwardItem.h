@@ -31,8 +31,9 @@ struct ForwardItem {
                               "output")),
         maximum(layout.reserve(launch.countQueries())),
         sum(layout.reserve(launch.countQueries())),
-        scores(
-            layout.reserve(launch.scoreTiles * launch.scoreStride, "scores")) {}
+        scores(layout.reserve(launch.panelsTogether * launch.scoreTiles *
+                                  launch.countTerms() * launch.scoreStride,
+                              "scores")) {}
 
   /// Stands at a head, and at that of the keys that it meets.
   void enterHead(Index newBatch, Index newHead) {
@@ -50,6 +51,9 @@ struct ForwardItem {
     rowCount = kernel.min(launch.panel, kernel.sub(queryCount, first));
     firstRow = kernel.add(firstQuery, first);
     point.enterPanel(firstRow, first);
+    if (launch.panelsTogether > 1)
+      scoreOffset = kernel.mul(kernel.rem(panel, launch.panelsTogether),
+                               launch.countTerms() * launch.scoreStride);
   }
 
   /// Keys of a group for its mask, which knows rows by ranges: those that
@@ -100,14 +104,14 @@ struct ForwardItem {
   Index firstQuery = 0, queryCount = 0, panelCount = 0; ///< of the item
   Index panel = 0, firstRow = 0, rowCount = 0; ///< the panel and its queries
   Index firstKey = 0, keyCount = 0;            ///< of the block
-  Index scoreOffset = 0;                       ///< of the head's tile of scores
+  Index scoreOffset = 0; ///< of the tile of scores of the head or the panel
 
   // Places in scratch memory, in 32-bit words.
-  int64_t query;   ///< Q^T [panels][queryWords][panel]
+  int64_t query;   ///< Q^T [panels][terms][queryWords / terms][panel]
   int64_t output;  ///< O^T [panels][outputRows][panel]
   int64_t maximum; ///< [panels][panel], in the units of the scores
   int64_t sum;     ///< [panels][panel]
-  int64_t scores;  ///< S, then P [keys][panel]
+  int64_t scores;  ///< S, then P [keys][panel], its terms scoreStride apart
 };
 
 /// Calls `body` for all of `length`: in a loop for `step` at a time, then for

@@ -19,9 +19,10 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
                              Type element, ArrayRef<int64_t> headDims,
                              ArrayRef<int64_t> valueDims)
     : plan(plan), element(element), pairs(target.bf16Dot && element.isBF16()),
-      isTiled(pairs && target.matrixUnit), headParts(headDims, target, pairs),
-      values(valueDims, target, pairs), headDim(headParts.getDim()),
-      valueDim(values.getDim()), offsetShape(target, headDims.front()) {
+      isTiled(target.matrixUnit && (pairs || element.isF32())),
+      headParts(headDims, target, pairs), values(valueDims, target, pairs),
+      headDim(headParts.getDim()), valueDim(values.getDim()),
+      offsetShape(target, headDims.front()) {
   // Both fill the registers but for a few: 16 of 32, and 12 of 16 with one for
   // a scalar and three for a row of vectors.
   bool isWide = target.hasManyRegisters();
@@ -30,22 +31,26 @@ ForwardLaunch::ForwardLaunch(const KernelPlan &plan, const VectorTarget &target,
   panel = vectors * target.width;
   scoreStride = keys * panel;
   keyWords = getCopiedRowWords(target, headDim, pairs);
-  queryWords = isTiled ? keyWords
+  queryWords = isTiled ? countTerms() * getTiledRowWords()
                : pairs ? llvm::divideCeil(headDim, 2)
                        : headDim;
-  outputRows = llvm::alignTo(valueDim, pairs ? 2 * target.width : target.width);
+  outputRows =
+      llvm::alignTo(valueDim, hasPairs() ? 2 * target.width : target.width);
   valueWords = pairs ? outputRows : getCopiedRowWords(target, valueDim, pairs);
   bool converts = !element.isF32() && !pairs;
   copiesKeys = !plan.keyRows.empty() || converts || !headParts.isSingle() ||
                (pairs && headDim % countTogether() != 0);
   copiesValues = !plan.valueRows.empty() || converts || !values.isSingle() ||
-                 (isTiled && valueDim % countTogether() != 0);
-  // Every item maps the rows of all keys again: more queries share that, as
-  // long as theirs and the output's rows leave half of a second cache to the
-  // block.
-  if (!plan.keyRows.empty() || !plan.valueRows.empty())
-    maxPanels = std::clamp<int64_t>(
-        cacheWords / ((queryWords + outputRows) * panel), leastPanels, 12);
+                 (pairs && isTiled && valueDim % countTogether() != 0);
+  // Every item maps the rows of all keys again, or splits them: more queries
+  // share that, as long as theirs and the output's rows leave half of a second
+  // cache to the block.
+  if (!plan.keyRows.empty() || !plan.valueRows.empty() || hasTerms())
+    maxPanels =
+        std::clamp<int64_t>(cacheWords / ((queryWords + outputRows) * panel),
+                            leastPanels, hasTerms() ? 24 : 12);
+  if (hasTerms())
+    panelsTogether = 12;
   if (target.near.bytes) {
     // As many products as a thread has registers for, of scalars that it loads
     // by fours: six loads for 32 products.
@@ -80,11 +85,11 @@ ForwardLaunch::ofFewQueries(const VectorTarget &target) const {
   // Products with rows of tables have queries as lanes.
   if (isNear || !plan.offsetProducts.empty() || !plan.weightedRows.empty())
     return std::nullopt;
-  ForwardLaunch few = pairs ? withoutPairs(target) : *this;
+  ForwardLaunch few = hasPairs() ? withoutPairs(target) : *this;
   few.areFew = true;
   // A matrix unit does a tile of 16 queries in the time of some four by vectors
   // (tools/bench/results/2026-11-28-amx.md).
-  few.mostFewQueries = isTiled ? 3 : target.width;
+  few.mostFewQueries = isTiled && pairs ? 3 : target.width;
   few.rows = few.panel = target.width;
   few.vectors = 1;
   few.scoreStride = keys * few.panel;

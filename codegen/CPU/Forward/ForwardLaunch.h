@@ -13,6 +13,7 @@
 #include "codegen/Tables/HoistTable.h"
 #include "codegen/Tiles/HeadPlace.h"
 #include "codegen/Tiles/RowParts.h"
+#include "codegen/Tiles/Terms.h"
 #include "codegen/Tiles/UnitProduct.h"
 
 namespace sextant::codegen {
@@ -48,8 +49,9 @@ struct ForwardLaunch {
   mlir::Type element; ///< of q, k, v and outputs
   /// Products are dots of pairs of bf16.
   bool pairs;
-  /// These are products of a matrix unit, of whole tiles (UnitProduct.h): S of
-  /// a block at once, and V as V^T. Rows have the padding of their products.
+  /// Products are those of a matrix unit, of whole tiles (UnitProduct.h): S of
+  /// a block at once, and V as V^T. Rows of pairs have the padding of their
+  /// products; those of f32 are split into terms.
   bool isTiled;
   RowParts headParts; ///< of query and key: the operand, then columns
   RowParts values;    ///< the value operands, side by side
@@ -58,10 +60,16 @@ struct ForwardLaunch {
   int64_t rows, vectors, panel;
   int64_t keys = 128;              ///< of a block
   int64_t maxPanels = leastPanels; ///< of an item
+  /// Panels of which a block has the scores at the same time: their products
+  /// follow each other, and so do their exponentials. A matrix unit that has
+  /// rested for a third of a microsecond works at half its speed for as long
+  /// again (tools/bench/results/2026-11-28-amx.md). One where products are so
+  /// short that scores in the first cache are worth more.
+  int64_t panelsTogether = 1;
   /// Tiles of scores [keys][panel] in scratch memory, and how far apart.
   int64_t scoreTiles = 1, scoreStride = 0;
-  /// 32-bit words of a row of Q, of K and V as products read them, and rows of
-  /// O^T; padded to vectors.
+  /// 32-bit words of a row of Q, of K and V as products read them or, where
+  /// they have terms, as they are copied, and rows of O^T; padded to vectors.
   int64_t queryWords, keyWords, valueWords, outputRows;
   /// K or V can never be used in place.
   bool copiesKeys, copiesValues;
@@ -73,8 +81,20 @@ struct ForwardLaunch {
   int64_t mostFewQueries = 0;
   /// These are read as bf16, 32-bit words of two, and widened in registers.
   bool widensRows = false;
-  /// Whether rows of K and V are of bf16 where products read them.
+  /// Whether rows of K and V are copied as bf16, or stay it.
   bool hasRowsOfBf16() const { return pairs || widensRows; }
+  /// Whether products are of pairs of bf16: of rows of them, or of the terms of
+  /// rows of f32.
+  bool hasPairs() const { return pairs || isTiled; }
+  bool hasTerms() const { return isTiled && !pairs; }
+  /// How many operands of bf16 stand for one.
+  int64_t countTerms() const { return hasTerms() ? countOfTerms : 1; }
+  /// Words of a row of K, or of Q, as tiles read it, of one term.
+  int64_t getTiledRowWords() const {
+    return hasTerms() ? getTermWords(headDim) : keyWords;
+  }
+  /// Words from a term of V^T to the next.
+  int64_t getValueTermWords() const { return keys / 2 * outputRows; }
   /// Rows of scores that become weights at a time. Those behind the last key,
   /// to a multiple of these, are hidden.
   int64_t softmaxRows = 2;

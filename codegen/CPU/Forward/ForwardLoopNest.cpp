@@ -22,7 +22,7 @@ using namespace sextant::codegen;
 Index codegen::getPanels(KernelBuilder &kernel, const ForwardLaunch &launch,
                          Index heads, Index queries, Index keys) {
   Index perHead = kernel.ceilDiv(queries, launch.panel);
-  bool copies = launch.copiesKeys || launch.copiesValues || launch.pairs;
+  bool copies = launch.copiesKeys || launch.copiesValues || launch.hasPairs();
   int64_t items = copies ? 32 : 96;
   Index wanted = kernel.div(kernel.mul(perHead, heads), items);
   int64_t bytes = launch.element.getIntOrFloatBitWidth() / 8;
@@ -78,6 +78,7 @@ class ForwardLoopNest {
   PanelOutput output;
   ForwardOffsetBand band;
   Value keys, values; ///< rows of the block
+  int64_t ranges;     ///< of panels on a matrix unit, in scratch memory
   Index firstHead = 0;
   /// The mask may hide from one head of the item what another one sees.
   bool headsDiffer;
@@ -90,6 +91,7 @@ public:
         mask(kernel, arguments, item.point, launch.plan, launch.sites),
         sweep(item), cell(item, sweep), buckets(item), softmax(item, buckets),
         output(item), band(item),
+        ranges(item.layout.reserve(launch.isTiled ? 4 * launch.maxPanels : 0)),
         headsDiffer(launch.areFew && variesWith(launch.plan, pos::Axis::head)) {
   }
 
@@ -210,24 +212,82 @@ private:
     keys = packing.prepareKeys();
     values = packing.prepareValues();
     band.packKeys();
-    kernel.loop(0, item.panelCount, 1, [&](Value panel) {
+    if (launch.isTiled)
+      return emitTiledPanels(blockKeys);
+    auto emitPanel = [&](const TileSide &rows, const TileClass &tile) {
+      emitScores(rows, tile, [&](ValueRange alpha, Index low, Index high) {
+        output.update(values, alpha, low, high);
+      });
+    };
+    forPanels(0, item.panelCount, blockKeys, emitPanel);
+  }
+
+  /// Calls `body` for panels of which some query may see some key of the block.
+  void forPanels(
+      Index first, Index end, const TileSide &blockKeys,
+      function_ref<void(const TileSide &rows, const TileClass &tile)> body) {
+    kernel.loop(first, end, 1, [&](Value panel) {
       enterPanel(panel);
       TileSide rows = enterRows();
       TileClass tile =
           mask.classify(rows, headsDiffer ? enterKeys() : blockKeys);
-      kernel.when(getPossible(kernel, tile), [&] { emitPanel(rows, tile); });
+      kernel.when(getPossible(kernel, tile), [&] { body(rows, tile); });
     });
   }
 
-  void emitPanel(const TileSide &rows, const TileClass &block) {
+  /// All products with keys, then all of the softmax, then all products with
+  /// values, for some panels at a time.
+  void emitTiledPanels(const TileSide &blockKeys) {
+    kernel.loop(0, item.panelCount, launch.panelsTogether, [&](Value first) {
+      Index end =
+          kernel.min(kernel.add(first, launch.panelsTogether), item.panelCount);
+      forPanels(first, end, blockKeys,
+                [&](const TileSide &, const TileClass &) {
+                  cell.enterPanel();
+                  cell.multiplyBlock(keys);
+                });
+      forPanels(first, end, blockKeys,
+                [&](const TileSide &rows, const TileClass &tile) {
+                  storeRange(0, 0);
+                  emitScores(rows, tile,
+                             [&](ValueRange, Index low, Index high) {
+                               storeRange(low, high);
+                             });
+                });
+      forPanels(first, end, blockKeys,
+                [&](const TileSide &, const TileClass &) {
+                  auto [low, high] = loadRange();
+                  kernel.when(kernel.less(low, high),
+                              [&] { output.update(values, {}, low, high); });
+                });
+    });
+  }
+
+  /// The keys of the block that queries of the panel see.
+  Value getRange(int64_t end) {
+    return kernel.advance(item.at(ranges), {kernel.mul(item.panel, 2), end},
+                          kernel.i64);
+  }
+  void storeRange(Index low, Index high) {
+    kernel.store(kernel.value(low), getRange(0));
+    kernel.store(kernel.value(high), getRange(1));
+  }
+  std::pair<Index, Index> loadRange() {
+    return {kernel.load(kernel.i64, getRange(0)),
+            kernel.load(kernel.i64, getRange(1))};
+  }
+
+  /// Makes the scores of the panel, and P of them; `body` gets what the output
+  /// is to be scaled with, and the range of keys that are seen, if any are.
+  void
+  emitScores(const TileSide &rows, const TileClass &block,
+             function_ref<void(ValueRange alpha, Index low, Index high)> body) {
     Values carried = softmax.loadMaxima();
     if (launch.plan.mask) { // the range of keys that some query may see
       carried.push_back(kernel.constantI64(launch.keys));
       carried.push_back(kernel.constantI64(0));
     }
     cell.enterPanel();
-    if (launch.isTiled)
-      cell.multiplyBlock(keys);
     band.enterPanel();
     Values last = kernel.loop(
         0, item.keyCount, launch.rows, carried,
@@ -245,11 +305,11 @@ private:
         });
     ValueRange maxima = ValueRange(last).take_front(launch.vectors);
     if (!launch.plan.mask)
-      return emitSoftmax(maxima, 0, item.keyCount);
+      return emitSoftmax(maxima, 0, item.keyCount, body);
     Index low = last[launch.vectors];
     Index high = kernel.min(last[launch.vectors + 1], item.keyCount);
     kernel.when(kernel.less(low, high),
-                [&] { emitSoftmax(maxima, low, high); });
+                [&] { emitSoftmax(maxima, low, high, body); });
   }
 
   /// A group of keys of which the panel's queries may see none; with the range
@@ -283,10 +343,12 @@ private:
     return cell.emit(group, keys, maxima, tile);
   }
 
-  void emitSoftmax(ValueRange maxima, Index low, Index high) {
+  void emitSoftmax(
+      ValueRange maxima, Index low, Index high,
+      function_ref<void(ValueRange alpha, Index low, Index high)> body) {
     Values alpha = softmax.update(
         maxima, low, high, [&](ValueRange alpha) { output.scale(alpha); });
-    output.update(values, alpha, low, high);
+    body(alpha, low, high);
   }
 };
 } // namespace

@@ -32,8 +32,12 @@ ForwardPacking::ForwardPacking(ForwardItem &item)
     keys = layout.reserve(ofKeys);
     values = layout.reserve(ofValues);
   }
-  pairs =
-      layout.reserve(launch.pairs ? launch.keys / 2 * launch.outputRows : 0);
+  pairs = layout.reserve(launch.hasPairs() ? launch.countTerms() * launch.keys /
+                                                 2 * launch.outputRows
+                                           : 0);
+  if (launch.hasTerms())
+    keyTerms = layout.reserve(launch.countTerms() * launch.keys *
+                              launch.getTiledRowWords());
   mappedRow = layout.reserve(llvm::alignTo(
       std::max(launch.headDim, launch.valueDim), 2 * target.width));
   positions = layout.reserve(ForwardPoint::packedAxes * launch.countQueries());
@@ -92,9 +96,12 @@ void ForwardPacking::packQueries(Index lane, Index first) {
     return packRows(kernel, pointers, launch.headDim, launch.queryWords,
                     item.ofPanel(item.query, launch.queryWords),
                     item.form.queryFactor);
+  Value to = item.ofPanel(item.query, launch.queryWords, lane);
+  if (launch.hasTerms())
+    return packTransposedTerms(kernel, pointers, launch.headDim, launch.panel,
+                               to, item.form.queryFactor);
   // A row of units is a row of bf16 seen as f32.
-  packTransposed(kernel, pointers, launch.queryWords, launch.panel,
-                 item.ofPanel(item.query, launch.queryWords, lane),
+  packTransposed(kernel, pointers, launch.queryWords, launch.panel, to,
                  item.form.queryFactor);
 }
 
@@ -119,6 +126,35 @@ void codegen::packTransposed(KernelBuilder &kernel, ArrayRef<Value> rows,
       kernel.storeVector(column, to, {kernel.mul(word, panel), k * panel});
     }
   });
+}
+
+void codegen::packTransposedTerms(KernelBuilder &kernel, ArrayRef<Value> rows,
+                                  int64_t elements, int64_t panel, Value to,
+                                  double factor) {
+  int64_t width = kernel.width(), words = getTermWords(elements);
+  auto pack = [&](Index first, int64_t count) {
+    SmallVector<Value> vectors;
+    for (Value row : rows)
+      vectors.push_back(count ? kernel.loadPart(kernel.vf32,
+                                                kernel.advance(row, {first}),
+                                                count)
+                              : kernel.splatF32(0));
+    KernelBuilder::Values columns = kernel.transpose(vectors);
+    if (factor != 1.0)
+      for (Value &column : columns)
+        column = kernel.mulF(column, kernel.splatF32(factor));
+    for (int64_t k = 0; k < width; k += 2)
+      storeTerms(kernel,
+                 splitPair(kernel, columns[k], columns[k + 1], Pairs::Rows,
+                           Split::Rounds),
+                 kernel.advance(to, {kernel.mul(kernel.div(first, 2), panel),
+                                     k / 2 * panel}),
+                 words * panel);
+  };
+  int64_t whole = elements / width * width;
+  kernel.loop(0, whole, width, [&](Value first) { pack(first, width); });
+  for (int64_t first = whole; first < 2 * words; first += width)
+    pack(first, std::max<int64_t>(elements - first, 0));
 }
 
 //===----------------------------------------------------------------------===//
@@ -172,9 +208,16 @@ Value ForwardPacking::prepareRows(unsigned tensor, int64_t dim,
 }
 
 Value ForwardPacking::prepareKeys() {
-  return prepareRows(launch.sites.key, launch.headParts.get().front().dim,
-                     launch.plan.keyRows, keyPoint, launch.copiesKeys,
-                     launch.countKeysTogether(), keys, launch.keyWords);
+  Value rows = prepareRows(launch.sites.key, launch.headParts.get().front().dim,
+                           launch.plan.keyRows, keyPoint, launch.copiesKeys,
+                           launch.countKeysTogether(), keys, launch.keyWords);
+  if (!launch.hasTerms())
+    return rows;
+  Value to = item.at(keyTerms);
+  splitRows(kernel, {rows, launch.keyWords, launch.headDim},
+            kernel.roundUp(item.keyCount, launch.countKeysTogether()),
+            Split::Cuts, to, launch.keys * launch.getTiledRowWords());
+  return to;
 }
 
 Value ForwardPacking::prepareValues() {
@@ -202,11 +245,15 @@ Value ForwardPacking::prepareValues() {
 Value ForwardPacking::turnRows(Value rows, int64_t rowWords) {
   Value to = item.at(pairs);
   kernel.loop(0, item.keyCount, UnitProduct::depth, [&](Value row) {
-    turnPairs(
-        kernel, kernel.advance(rows, {kernel.mul(row, rowWords)}), rowWords,
-        launch.outputRows,
-        kernel.advance(to, {kernel.mul(kernel.div(row, 2), launch.outputRows)}),
-        MatrixUnit::side);
+    Value from = kernel.advance(rows, {kernel.mul(row, rowWords)});
+    Value target =
+        kernel.advance(to, {kernel.mul(kernel.div(row, 2), launch.outputRows)});
+    if (launch.hasTerms())
+      splitTurned(kernel, {from, rowWords, launch.valueDim}, target,
+                  MatrixUnit::side, launch.getValueTermWords());
+    else
+      turnPairs(kernel, from, rowWords, launch.outputRows, target,
+                MatrixUnit::side);
   });
   return to;
 }

@@ -43,12 +43,13 @@ private:
   const ForwardLaunch &launch;
   RowPoint queryPoint, keyPoint, valuePoint;
   // Places in scratch memory.
-  int64_t rows;      ///< rows of Q, before they are transposed
-  int64_t keys;      ///< copied rows of K
-  int64_t values;    ///< copied rows of V
-  int64_t pairs;     ///< rows of V, interleaved in pairs, or V^T
-  int64_t mappedRow; ///< one row of f32
-  int64_t positions; ///< i32 [axes][panels * panel]
+  int64_t rows;         ///< rows of Q, before they are transposed
+  int64_t keys;         ///< copied rows of K
+  int64_t values;       ///< copied rows of V
+  int64_t pairs;        ///< rows of V, interleaved in pairs, or V^T
+  int64_t keyTerms = 0; ///< terms of rows of K
+  int64_t mappedRow;    ///< one row of f32
+  int64_t positions;    ///< i32 [axes][panels * panel]
 };
 
 /// Transposes a vector of rows of `words` words each: word k of row l, times
@@ -56,6 +57,13 @@ private:
 void packTransposed(KernelBuilder &kernel, llvm::ArrayRef<mlir::Value> rows,
                     int64_t words, int64_t panel, mlir::Value to,
                     double factor = 1.0);
+
+/// The same of terms of rows of f32: pairs of neighbours of a row go to
+/// to[term * words * panel + k * panel + l], for `words` pairs, of which those
+/// behind the row are zero.
+void packTransposedTerms(KernelBuilder &kernel,
+                         llvm::ArrayRef<mlir::Value> rows, int64_t elements,
+                         int64_t panel, mlir::Value to, double factor);
 
 } // namespace sextant::codegen
 

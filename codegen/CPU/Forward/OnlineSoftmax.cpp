@@ -64,7 +64,7 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high,
         Value score = kernel.loadVector(from, {v * width});
         weights.push_back(kernel.exp2(
             item.form.emitExponent(kernel, score, shift[v]), launch.pairs));
-        if (!launch.pairs && !launch.isNear)
+        if (!launch.hasPairs() && !launch.isNear)
           kernel.storeVector(weights.back(), from, {v * width});
         buckets.add(kernel.add(row, u), v, weights.back());
       }
@@ -81,12 +81,8 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high,
         next.push_back(kernel.addF(sum[v], kernel.addF(first, second)));
       }
     }
-    if (launch
-            .pairs) // in place: pair i lies where rows 2i and 2i + 1 were read
-      for (int64_t v = 0; v < launch.vectors; ++v)
-        kernel.storeVector(
-            kernel.pairRows(weights[v], weights[launch.vectors + v]),
-            item.getScores(kernel.div(row, 2), v * width));
+    if (launch.hasPairs())
+      storePairs(weights, kernel.div(row, 2));
     return next;
   });
   for (int64_t v = 0; v < launch.vectors; ++v)
@@ -94,6 +90,20 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high,
         kernel.addF(before[v], kernel.addF(sums[v], sums[launch.vectors + v])),
         sum, {v * width});
   return alpha;
+}
+
+/// Of two rows of weights, in place: pair i lies where rows 2i and 2i + 1 were
+/// read, or its first term.
+void OnlineSoftmax::storePairs(ValueRange weights, Index pair) {
+  for (int64_t v = 0; v < launch.vectors; ++v) {
+    Value low = weights[v], high = weights[launch.vectors + v];
+    Value to = item.getScores(pair, v * kernel.width());
+    if (launch.hasTerms())
+      storeTerms(kernel, splitPair(kernel, low, high, Pairs::Rows, Split::Cuts),
+                 to, launch.scoreStride);
+    else
+      kernel.storeVector(kernel.pairRows(low, high), to);
+  }
 }
 
 void OnlineSoftmax::store() {

@@ -30,6 +30,8 @@ public:
   void store();
 
 private:
+  void storePairs(mlir::ValueRange weights, Index pair);
+
   ForwardItem &item;
   KernelBuilder &kernel;
   const ForwardLaunch &launch;

@@ -80,8 +80,11 @@ void PanelOutput::addTiles(Value values, Index low, Index high) {
   auto [first, end] = UnitSteps(kernel, low, high);
   auto clearWeights = [&](Index begin, Index end) {
     kernel.loop(begin, end, 1, [&](Value pair) {
-      for (int64_t v = 0; v < launch.vectors; ++v)
-        kernel.storeVector(kernel.splatF32(0), item.getScores(pair, v * width));
+      for (int64_t term = 0; term < launch.countTerms(); ++term)
+        for (int64_t v = 0; v < launch.vectors; ++v)
+          kernel.storeVector(
+              kernel.splatF32(0),
+              item.getScores(pair, term * launch.scoreStride + v * width));
     });
   };
   clearWeights(first, kernel.div(low, 2));
@@ -98,6 +101,8 @@ void PanelOutput::addTiles(Value values, Index low, Index high) {
   product.rows = launch.outputRows;
   product.words = kernel.sub(end, first);
   product.adds = true;
+  if (launch.hasTerms())
+    product.terms = {launch.getValueTermWords(), launch.scoreStride};
   emitUnitProduct(kernel, product);
 }
 

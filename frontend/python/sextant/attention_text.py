@@ -35,7 +35,8 @@ class AttentionKey:
     ``query_axes``, ``key_axes``: axes of given positions, 0 without. ``has_tail``:
     queries follow that are not given; their number is an operand's extent. ``scale``:
     None for 1 / sqrt(head_dim). ``heads``: compiled in unless 0. ``deterministic``:
-    whether gradients are summed up in one order.
+    whether gradients are summed up in one order. ``has_long_rows``: heads have so many
+    queries that the target may follow from it.
     """
 
     dtype: str
@@ -50,6 +51,7 @@ class AttentionKey:
     scale: float | None = None
     heads: int = 0
     deterministic: bool = True
+    has_long_rows: bool = False
 
 
 def attention_module(key: AttentionKey, forward: bool = True, backward: bool = False) -> str:
@@ -59,7 +61,8 @@ def attention_module(key: AttentionKey, forward: bool = True, backward: bool = F
         functions.append(_forward(key, statistics=backward))
     if backward:
         functions.append(_backward(key))
-    return f"module {{\n{key.definitions}{''.join(functions)}}}\n"
+    attributes = " attributes {pos.long_rows}" if key.has_long_rows else ""
+    return f"module{attributes} {{\n{key.definitions}{''.join(functions)}}}\n"
 
 
 def _types(key: AttentionKey) -> dict[str, str]:

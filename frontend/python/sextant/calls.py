@@ -161,6 +161,7 @@ def _check(
         target,
         heads if signature.all_heads else 0,
         deterministic,
+        targets.are_long(target, query),
     )
     return Checked(
         signature, list(named), extents, compute, query.device, request, shard, tail

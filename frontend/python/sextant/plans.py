@@ -62,6 +62,7 @@ class Request:
     target: str
     heads: int = 0  # compiled in only where a site sees all heads
     deterministic: bool = True
+    has_long_rows: bool = False  # of f32, where "cpu" may mean another target for them
 
 
 # The parameters whose gradients a backward computes, in the order of operands; None for a
@@ -128,6 +129,7 @@ def plan_for(
             request.scale,
             request.heads,
             request.deterministic,
+            request.has_long_rows,
         )
         return attention_module(key, backward=wanted is not None)
 

@@ -8,6 +8,7 @@ import os
 import torch
 
 from . import backend
+from .tensor_checks import Like
 
 # The target that follows the device of a call's tensors.
 AUTO = "auto"
@@ -48,6 +49,20 @@ def _of_gpu(device: torch.device) -> str:
         f"{capability[0]}.{capability[1]}, and kernels of cuda:sm_80 need 8.0 or later: "
         "use such a GPU, or move the tensors to the CPU"
     )
+
+
+def are_long(target: str, query: Like) -> bool:
+    """Whether "cpu" means the target of long rows for a call with these queries."""
+    return (
+        target == "cpu"
+        and query.dtype == torch.float32
+        and query.shape[2] >= _least_long_rows()
+    )
+
+
+@functools.cache
+def _least_long_rows() -> int:
+    return backend.compiler().least_long_rows()
 
 
 def describe(target: str) -> tuple[str, tuple[torch.dtype, ...]]:
