@@ -138,9 +138,23 @@ KERNELS = [
     Mutant(
         "a product of tiles takes the factors of its first step",
         "codegen/Tiles/UnitProduct.cpp",
-        "{kernel.mul(word, product.bStride), c * side}),",
-        "{c * side}),",
+        "{kernel.mul(word, product.bStride),",
+        "{kernel.mul(0, product.bStride),",
         (f"{EXACT} tiles and alibi",),
+    ),
+    Mutant(
+        "a product of f32 on tiles lacks that of a third term",
+        "codegen/Tiles/UnitProduct.cpp",
+        "{0, 1}, {0, 2}, {0, 0}};",
+        "{0, 1}, {2, 2}, {0, 0}};",
+        ("pytest:codegen/test_tiles.py terms",),
+    ),
+    Mutant(
+        "a backward adds products of terms in another order than its forward",
+        "codegen/CPU/Backward/BackwardCell.cpp",
+        "/*haveChangedPlaces=*/true",
+        "/*haveChangedPlaces=*/false",
+        ("pytest:codegen/test_large_scores.py amx",),
     ),
     Mutant(
         "the exponential rounds to the nearest",

@@ -104,8 +104,8 @@ struct VectorTarget {
   void (*flushingCall)(KernelBuilder &, mlir::LLVM::LLVMFuncOp function,
                        mlir::ValueRange arguments) = nullptr;
 
-  /// What multiplies rows of bf16 tile by tile, and those of f32 by their terms;
-  /// a target with it has dots of bf16, too. Null: there is none.
+  /// What multiplies rows of bf16 tile by tile, and those of f32 by their
+  /// terms; a target with it has dots of bf16, too. Null: there is none.
   const MatrixUnit *matrixUnit = nullptr;
 
   NearMemory near;

@@ -1,7 +1,6 @@
 //===- UnitProduct.cpp - A product of a matrix unit -----------------------===//
 
 #include "codegen/Tiles/UnitProduct.h"
-#include "codegen/Tiles/Terms.h"
 
 using namespace mlir;
 using namespace sextant::codegen;

@@ -220,9 +220,13 @@ static void bindCompilation(py::module_ &m) {
       "exec, kernel, llvm, asm).");
   m.def("version", &getVersion, "Of Sextant and LLVM, as artifacts name them.");
   m.def("list_targets", &listTargets, "Targets that this machine can run.");
-  m.def("least_long_rows", &countLongRows,
-        "Queries of a head from which on \"cpu\" may mean another target for "
-        "f32.");
+  m.def(
+      "least_long_rows",
+      [] {
+        return run([](Session &session) { return countLongRows(session); });
+      },
+      "Queries of a head from which on \"cpu\" means another target for f32; "
+      "more than there can be where it never does.");
   m.def(
       "describe_target",
       [](const std::string &name) {

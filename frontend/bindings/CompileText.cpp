@@ -70,7 +70,20 @@ std::vector<std::string> bindings::listTargets() {
   return names;
 }
 
-int64_t bindings::countLongRows() { return codegen::leastLongRows; }
+std::optional<int64_t> bindings::countLongRows(Session &session) {
+  std::vector<std::string> names;
+  for (codegen::RowType rows :
+       {codegen::RowType::F32, codegen::RowType::LongF32}) {
+    llvm::Expected<codegen::Target> target = codegen::chooseTarget(rows);
+    if (!target) {
+      session.addError(llvm::toString(target.takeError()));
+      return std::nullopt;
+    }
+    names.push_back(target->name);
+  }
+  return names.front() == names.back() ? std::numeric_limits<int64_t>::max()
+                                       : codegen::leastLongRows;
+}
 
 std::optional<bindings::TargetFacts>
 bindings::describeTarget(Session &session, const std::string &name) {

@@ -33,8 +33,10 @@ std::string getVersion();
 /// Names of the targets that this machine can run.
 std::vector<std::string> listTargets();
 
-/// See codegen::leastLongRows.
-int64_t countLongRows();
+/// Queries of a head from which on `cpu` means another target for f32
+/// (codegen::leastLongRows); more than there can be where it never does. None,
+/// with an error, where this machine runs no target of the CPU.
+std::optional<int64_t> countLongRows(Session &session);
 
 /// Where tensors of a target are ("cpu") and what they are made of ("f32",
 /// ...); `name` as for a compilation.

@@ -192,3 +192,29 @@ def wait_for(child, seconds):
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
+
+
+def test_rows_of_f32_from_a_length_on_have_a_plan_of_their_own(monkeypatch):
+    """Where tiles multiply them; elsewhere, and with a target that is named, one plan
+    serves all lengths. The last ten queries of both lengths see the same keys."""
+    draw = torch.Generator().manual_seed(1)
+    rows = torch.randn(1, 1, 1024, 8, generator=draw)
+
+    def attend_both(**given):
+        """How many plans two lengths take, and how far the last rows are apart."""
+        before = plans.compile_count()
+        mask = ["causal", "window(size=10)"]
+        long, short = (
+            sextant.attention(q, q, q, mask, **given)[..., -10:, :] for q in (rows, rows[..., 1:, :])
+        )
+        torch.testing.assert_close(long, short, rtol=1e-5, atol=1e-5)
+        return plans.compile_count() - before
+
+    has_two = backend.compiler().least_long_rows() == 1024
+    assert not has_two or "cpu:amx" in backend.compiler().list_targets()
+    assert attend_both() == 1 + has_two
+    assert attend_both() == 0
+    assert attend_both(target="cpu:avx2") == 1
+    monkeypatch.setenv("SEXTANT_TARGET", "cpu:avx2")
+    assert backend.compiler().least_long_rows() > 2**60
+    assert attend_both() == 1

@@ -32,7 +32,7 @@ def test_pytorch_computes_the_same(work):
     torchs = problem.call(lambda: problem.torchs(work.torchs))()
     for mine, other in zip(ours, torchs, strict=True):
         if work.name.startswith("dape"):
-            assert (mine - other).norm() <= 0.01 * max(0.1, float(other.norm()))
+            assert (mine - other).norm() <= 0.03 * max(0.1, float(other.norm()))
             continue
         size = max(1.0, float(other.abs().max()))
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3 * size)

@@ -224,7 +224,7 @@ void KeyTile::packSlabs(Value rows, Index count) {
 
 /// The terms of rows of f32 of the tile, [panels][terms][pairs of a
 /// row][panel].
-void KeyTile::packTerms(const Operand &operand, double factor) {
+void KeyTile::packTerms(const Operand &operand) {
   int64_t width = kernel.width(), words = operand.row / 2;
   auto pack = [&](Value from, Value to, int64_t v, Index element,
                   bool isPadding) {
@@ -233,9 +233,6 @@ void KeyTile::packTerms(const Operand &operand, double factor) {
       square[n] =
           kernel.loadVector(from, {element, (v * width + n) * operand.row});
     square = kernel.transpose(square);
-    if (factor != 1.0)
-      for (Value &vector : square)
-        vector = kernel.mulF(vector, kernel.splatF32(factor));
     Value target = kernel.advance(
         to, {kernel.mul(kernel.div(element, 2), operand.stride), v * width});
     for (int64_t k = 0; k < width; k += 2)
@@ -287,6 +284,13 @@ void KeyTile::packTermSlabs(Index pairs) {
   });
 }
 
+/// Of so many keys.
+void KeyTile::clearGradients(Index total) {
+  for (const Operand &operand : {keys, values})
+    kernel.clear(ofHead(operand.gradient, operand.row),
+                 kernel.mul(total, operand.row));
+}
+
 void KeyTile::load() {
   Index total = kernel.mul(at.panelCount, shape.panel);
   copyValueRows(at, launch.sites.values,
@@ -295,7 +299,7 @@ void KeyTile::load() {
                 rows);
   int64_t valueWords = shape.valueRow / shape.perStep();
   if (shape.hasTerms())
-    packTerms(values, 1.0);
+    packTerms(values);
   else
     transposePanels(at, rows, ofHead(values.transposed, valueWords), valueWords,
                     1.0, /*toRows=*/false);
@@ -303,15 +307,10 @@ void KeyTile::load() {
                getCopy(at, launch.sites.key, at.firstKey, total, shape.headRow,
                        launch.plan.keyRows, keyPoint),
                rows);
-  auto clearGradients = [&] {
-    for (const Operand &operand : {keys, values})
-      kernel.clear(ofHead(operand.gradient, operand.row),
-                   kernel.mul(total, operand.row));
-  };
   if (shape.hasTerms()) {
-    packTerms(keys, form.keyFactor);
+    packTerms(keys);
     packTermSlabs(kernel.div(total, 2));
-    return clearGradients();
+    return clearGradients(total);
   }
   int64_t words = shape.headRow / shape.perStep();
   transposePanels(at, rows, ofHead(keys.transposed, words), words,
@@ -323,7 +322,7 @@ void KeyTile::load() {
   }
   if (!shape.sharesKeys && !shape.unpacksKeys)
     packSlabs(pairs, kernel.div(total, shape.perStep()));
-  clearGradients();
+  clearGradients(total);
 }
 
 void KeyTile::unpackKeys() {

@@ -79,8 +79,9 @@ public:
 
 private:
   void packSlabs(mlir::Value rows, Index count);
-  void packTerms(const Operand &operand, double factor);
+  void packTerms(const Operand &operand);
   void packTermSlabs(Index pairs);
+  void clearGradients(Index total);
   void storeGradient(const RowPart &part, int64_t row,
                      llvm::ArrayRef<RowMap> maps, RowPoint &rowPoint,
                      unsigned source, unsigned tensor);

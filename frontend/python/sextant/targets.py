@@ -56,12 +56,12 @@ def are_long(target: str, query: Like) -> bool:
     return (
         target == "cpu"
         and query.dtype == torch.float32
-        and query.shape[2] >= _least_long_rows()
+        and query.shape[2] >= _least_long_rows(chosen())
     )
 
 
 @functools.cache
-def _least_long_rows() -> int:
+def _least_long_rows(_chosen: str | None) -> int:
     return backend.compiler().least_long_rows()
 
 
