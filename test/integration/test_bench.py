@@ -22,20 +22,24 @@ from vit import QUICK, forward_calls, step_calls
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
 def test_pytorch_computes_the_same(work):
-    """Outputs, and the gradients of every input and parameter: f32 sums of 64 terms. A unit
-    of a network over scores whose argument two sums leave on two sides of its kink changes
-    a row of gradients of queries and one of keys, and some sums a little: norms agree."""
+    """Outputs, and the gradients of every input and parameter: f32 sums of 64 terms. Once
+    in some fifty draws a unit of a network over scores has an argument that two sums leave
+    on two sides of its kink, and gradients differ that follow from it: then other inputs do."""
     shape = (2, 4, 64, 16)
-    problem = Problem(work, shape, inputs(shape, torch.float32))
-    problem.check()
-    ours = problem.call(problem.ours)()
-    torchs = problem.call(lambda: problem.torchs(work.torchs))()
-    for mine, other in zip(ours, torchs, strict=True):
-        if work.name.startswith("dape"):
-            assert (mine - other).norm() <= 0.03 * max(0.1, float(other.norm()))
-            continue
-        size = max(1.0, float(other.abs().max()))
-        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-3 * size)
+    for _ in range(3):
+        problem = Problem(work, shape, inputs(shape, torch.float32))
+        problem.check()
+        ours = problem.call(problem.ours)()
+        torchs = problem.call(lambda: problem.torchs(work.torchs))()
+        found = [is_near(mine, other) for mine, other in zip(ours, torchs, strict=True)]
+        if all(found) or not work.name.startswith("dape"):
+            break
+    assert all(found), f"{work.name}: result {found.index(False)} of {len(found)}"
+
+
+def is_near(mine, other):
+    size = max(1.0, float(other.abs().max()))
+    return mine.shape == other.shape and torch.allclose(mine, other, rtol=1e-3, atol=1e-3 * size)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
