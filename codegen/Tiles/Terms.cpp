@@ -96,12 +96,45 @@ int64_t sextant::codegen::getTermWords(int64_t elements) {
   return llvm::alignTo(elements, UnitProduct::depth) / 2;
 }
 
-/// Elements [first, first + width) of a row, zeros behind the last one.
-static Value loadElements(KernelBuilder &kernel, Value row, int64_t first,
-                          int64_t elements) {
-  int64_t rest = std::clamp<int64_t>(elements - first, 0, kernel.width());
-  return rest ? kernel.loadPart(kernel.vf32, kernel.advance(row, {first}), rest)
-              : kernel.splatF32(0);
+/// `count` elements of a row from `first` on, zeros behind them.
+static Value loadElements(KernelBuilder &kernel, Value row, Index first,
+                          int64_t count) {
+  return count
+             ? kernel.loadPart(kernel.vf32, kernel.advance(row, {first}), count)
+             : kernel.splatF32(0);
+}
+
+/// Calls `body` for the vectors of a row of terms, with how many elements each
+/// has: in a loop for whole ones.
+static void forVectors(KernelBuilder &kernel, int64_t elements,
+                       function_ref<void(Index first, int64_t count)> body) {
+  int64_t width = kernel.width(), whole = elements / width * width;
+  kernel.loop(0, whole, width, [&](Value first) { body(first, width); });
+  for (int64_t first = whole; first < 2 * getTermWords(elements);
+       first += width)
+    body(first, std::max<int64_t>(elements - first, 0));
+}
+
+void sextant::codegen::splitTransposed(KernelBuilder &kernel,
+                                       ArrayRef<Value> rows, int64_t elements,
+                                       Split split, Value to, int64_t stride,
+                                       Index distance, double factor) {
+  forVectors(kernel, elements, [&](Index first, int64_t count) {
+    KernelBuilder::Values columns;
+    for (Value row : rows)
+      columns.push_back(loadElements(kernel, row, first, count));
+    columns = kernel.transpose(columns);
+    if (factor != 1.0)
+      for (Value &column : columns)
+        column = kernel.mulF(column, kernel.splatF32(factor));
+    Value target =
+        kernel.advance(to, {kernel.mul(kernel.div(first, 2), stride)});
+    for (int64_t k = 0; k < kernel.width(); k += 2)
+      storeTerms(
+          kernel,
+          splitPair(kernel, columns[k], columns[k + 1], Pairs::Rows, split),
+          kernel.advance(target, {k / 2 * stride}), distance);
+  });
 }
 
 void sextant::codegen::splitRows(KernelBuilder &kernel, const RowsOfTerms &rows,
@@ -112,7 +145,8 @@ void sextant::codegen::splitRows(KernelBuilder &kernel, const RowsOfTerms &rows,
     Value from = kernel.advance(rows.from, {kernel.mul(row, rows.stride)});
     Value target = kernel.advance(to, {kernel.mul(row, rowWords)});
     auto load = [&](int64_t first) {
-      return loadElements(kernel, from, first, rows.elements);
+      int64_t rest = std::clamp<int64_t>(rows.elements - first, 0, width);
+      return loadElements(kernel, from, first, rest);
     };
     for (int64_t word = 0; word < rowWords; word += width)
       storeTerms(kernel,
@@ -126,29 +160,22 @@ void sextant::codegen::splitTurned(KernelBuilder &kernel,
                                    const RowsOfTerms &rows, Value to,
                                    int64_t stride, Index distance) {
   constexpr int64_t side = MatrixUnit::side;
-  // Of a row, and of the rows of a half, a vector.
-  auto turn = [&](Index first, int64_t elements) {
+  forVectors(kernel, rows.elements, [&](Index first, int64_t count) {
     KernelBuilder::Values halves[2];
     for (auto [half, square] : llvm::enumerate(halves)) {
-      for (int64_t row = 0; row < side; ++row)
-        square.push_back(loadElements(
-            kernel,
-            kernel.advance(rows.from,
-                           {first, (static_cast<int64_t>(half) * side + row) *
-                                       rows.stride}),
-            0, elements));
+      for (int64_t n = 0; n < side; ++n) {
+        int64_t row = static_cast<int64_t>(half) * side + n;
+        square.push_back(
+            loadElements(kernel, kernel.advance(rows.from, {row * rows.stride}),
+                         first, count));
+      }
       square = kernel.transpose(square);
     }
+    Value target = kernel.advance(to, {kernel.mul(first, stride)});
     for (int64_t n = 0; n < side; ++n)
       storeTerms(kernel,
                  splitPair(kernel, halves[0][n], halves[1][n],
                            Pairs::Neighbours, Split::Rounds),
-                 kernel.advance(to, {kernel.mul(first, stride), n * stride}),
-                 distance);
-  };
-  int64_t whole = rows.elements / side * side;
-  kernel.loop(0, whole, side, [&](Value first) { turn(first, side); });
-  for (int64_t first = whole; first < 2 * getTermWords(rows.elements);
-       first += side)
-    turn(first, std::max<int64_t>(rows.elements - first, 0));
+                 kernel.advance(target, {n * stride}), distance);
+  });
 }

@@ -59,6 +59,12 @@ struct RowsOfTerms {
 void splitRows(KernelBuilder &kernel, const RowsOfTerms &rows, Index count,
                Split split, mlir::Value to, Index distance);
 
+/// The terms of a vector of rows of `elements` elements, times the factor,
+/// transposed: pair k of row l goes to to[term * distance + k * stride + l].
+void splitTransposed(KernelBuilder &kernel, llvm::ArrayRef<mlir::Value> rows,
+                     int64_t elements, Split split, mlir::Value to,
+                     int64_t stride, Index distance, double factor = 1.0);
+
 /// The rounded terms of 2 * MatrixUnit::side rows, turned, as turnPairs has
 /// pairs of bf16: to[term * distance + n * stride + l] is the pair of element n
 /// of rows 2 l and 2 l + 1.

@@ -7,9 +7,9 @@ using namespace sextant::codegen;
 
 static constexpr int64_t side = MatrixUnit::side;
 
-/// Products of blocks, one for a step of a contraction or six, that are written
-/// out, at most.
-static constexpr int64_t writtenProducts = 12;
+/// Steps of a contraction that are written out, at most; of terms, whose steps
+/// are longer.
+static constexpr int64_t writtenSteps = 4, writtenStepsOfTerms = 2;
 
 namespace {
 /// The numbers of the registers: two by two sums, and a column and a row of
@@ -94,9 +94,9 @@ static void emitBlock(KernelBuilder &kernel, const UnitProduct &product,
       before = pair;
     }
   };
+  int64_t written = product.terms ? writtenStepsOfTerms : writtenSteps;
   if (product.words.isConstant() &&
-      product.words.getConstant() * static_cast<int64_t>(pairs.size()) <=
-          writtenProducts * side)
+      product.words.getConstant() <= written * side)
     for (int64_t word = 0; word < product.words.getConstant(); word += side)
       addStep(word);
   else

@@ -225,37 +225,18 @@ void KeyTile::packSlabs(Value rows, Index count) {
 /// The terms of rows of f32 of the tile, [panels][terms][pairs of a
 /// row][panel].
 void KeyTile::packTerms(const Operand &operand) {
-  int64_t width = kernel.width(), words = operand.row / 2;
-  auto pack = [&](Value from, Value to, int64_t v, Index element,
-                  bool isPadding) {
-    Values square(width, kernel.splatF32(0.0));
-    for (int64_t n = 0; n < width && !isPadding; ++n)
-      square[n] =
-          kernel.loadVector(from, {element, (v * width + n) * operand.row});
-    square = kernel.transpose(square);
-    Value target = kernel.advance(
-        to, {kernel.mul(kernel.div(element, 2), operand.stride), v * width});
-    for (int64_t k = 0; k < width; k += 2)
-      storeTerms(
-          kernel,
-          splitPair(kernel, square[k], square[k + 1], Pairs::Rows, Split::Cuts),
-          kernel.advance(target, {k / 2 * operand.stride}),
-          words * operand.stride);
-  };
-  // What a copy leaves of a row is whole vectors.
-  int64_t copied = llvm::alignTo(operand.dim, width);
+  int64_t width = kernel.width(), distance = operand.row / 2 * operand.stride;
   kernel.loop(0, at.panelCount, 1, [&](Value panel) {
-    Value from =
-        kernel.advance(rows, {kernel.mul(panel, shape.panel * operand.row)});
     Value to = kernel.advance(
-        operand.transposed,
-        {kernel.mul(panel, shape.countTerms() * words * operand.stride)});
-    for (int64_t v = 0; v < shape.vectors; ++v) {
-      kernel.loop(0, copied, width, [&](Value element) {
-        pack(from, to, v, element, /*isPadding=*/false);
-      });
-      for (int64_t element = copied; element < operand.row; element += width)
-        pack(from, to, v, element, /*isPadding=*/true);
+        operand.transposed, {kernel.mul(panel, shape.countTerms() * distance)});
+    for (int64_t lane = 0; lane < shape.panel; lane += width) {
+      SmallVector<Value> keyRows;
+      for (int64_t n = 0; n < width; ++n)
+        keyRows.push_back(
+            kernel.advance(rows, {kernel.mul(panel, shape.panel * operand.row),
+                                  (lane + n) * operand.row}));
+      splitTransposed(kernel, keyRows, operand.dim, Split::Cuts,
+                      kernel.advance(to, {lane}), operand.stride, distance);
     }
   });
 }

@@ -98,8 +98,9 @@ void ForwardPacking::packQueries(Index lane, Index first) {
                     item.form.queryFactor);
   Value to = item.ofPanel(item.query, launch.queryWords, lane);
   if (launch.hasTerms())
-    return packTransposedTerms(kernel, pointers, launch.headDim, launch.panel,
-                               to, item.form.queryFactor);
+    return splitTransposed(
+        kernel, pointers, launch.headDim, Split::Rounds, to, launch.panel,
+        launch.getTiledRowWords() * launch.panel, item.form.queryFactor);
   // A row of units is a row of bf16 seen as f32.
   packTransposed(kernel, pointers, launch.queryWords, launch.panel, to,
                  item.form.queryFactor);
@@ -126,35 +127,6 @@ void codegen::packTransposed(KernelBuilder &kernel, ArrayRef<Value> rows,
       kernel.storeVector(column, to, {kernel.mul(word, panel), k * panel});
     }
   });
-}
-
-void codegen::packTransposedTerms(KernelBuilder &kernel, ArrayRef<Value> rows,
-                                  int64_t elements, int64_t panel, Value to,
-                                  double factor) {
-  int64_t width = kernel.width(), words = getTermWords(elements);
-  auto pack = [&](Index first, int64_t count) {
-    SmallVector<Value> vectors;
-    for (Value row : rows)
-      vectors.push_back(count ? kernel.loadPart(kernel.vf32,
-                                                kernel.advance(row, {first}),
-                                                count)
-                              : kernel.splatF32(0));
-    KernelBuilder::Values columns = kernel.transpose(vectors);
-    if (factor != 1.0)
-      for (Value &column : columns)
-        column = kernel.mulF(column, kernel.splatF32(factor));
-    for (int64_t k = 0; k < width; k += 2)
-      storeTerms(kernel,
-                 splitPair(kernel, columns[k], columns[k + 1], Pairs::Rows,
-                           Split::Rounds),
-                 kernel.advance(to, {kernel.mul(kernel.div(first, 2), panel),
-                                     k / 2 * panel}),
-                 words * panel);
-  };
-  int64_t whole = elements / width * width;
-  kernel.loop(0, whole, width, [&](Value first) { pack(first, width); });
-  for (int64_t first = whole; first < 2 * words; first += width)
-    pack(first, std::max<int64_t>(elements - first, 0));
 }
 
 //===----------------------------------------------------------------------===//

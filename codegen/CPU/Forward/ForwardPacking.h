@@ -58,13 +58,6 @@ void packTransposed(KernelBuilder &kernel, llvm::ArrayRef<mlir::Value> rows,
                     int64_t words, int64_t panel, mlir::Value to,
                     double factor = 1.0);
 
-/// The same of terms of rows of f32: pairs of neighbours of a row go to
-/// to[term * words * panel + k * panel + l], for `words` pairs, of which those
-/// behind the row are zero.
-void packTransposedTerms(KernelBuilder &kernel,
-                         llvm::ArrayRef<mlir::Value> rows, int64_t elements,
-                         int64_t panel, mlir::Value to, double factor);
-
 } // namespace sextant::codegen
 
 #endif // SEXTANT_CODEGEN_CPU_FORWARD_FORWARDPACKING_H
