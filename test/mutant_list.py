@@ -60,6 +60,13 @@ READING = [
         (f"{OF_OFFSETS} last_entry",),
     ),
     Mutant(
+        "rows that see no key of a tile of all heads have weights",
+        "codegen/CPU/AllHeads/AllHeadsUnitProducts.cpp",
+        "isSeen, kernel.loadVector",
+        "kernel.either(isSeen, kernel.constantI1(true)), kernel.loadVector",
+        ("pytest:conformance/test_encodings.py test_bf16_in_tiles and talking_heads",),
+    ),
+    Mutant(
         "edges of a tile of its own are cleared once",
         "codegen/CPU/Backward/GradientSums.cpp",
         "if (isOwn || !edgesAreClear)",

@@ -47,10 +47,11 @@ def products_of(
     target: str, dtype: torch.dtype, all_heads: bool = False, tensor_cores: bool = False
 ) -> torch.dtype:
     """What operands of the products of a kernel are rounded to. Scores of all heads are
-    computed in f32 on every target; "cpu" may stand for any. On a GPU it depends on
-    whether the kernel multiplies on tensor cores."""
-    of_pairs = ("cpu", "cpu:avx512bf16", "cpu:amx", "cpu-emulated:amx")
-    dots = tensor_cores or (target in of_pairs and not all_heads)
+    computed in f32 but by a unit of tiles; "cpu" may stand for any. On a GPU it depends
+    on whether the kernel multiplies on tensor cores."""
+    of_tiles = ("cpu", "cpu:amx", "cpu-emulated:amx")
+    of_pairs = of_tiles if all_heads else (*of_tiles, "cpu:avx512bf16")
+    dots = tensor_cores or target in of_pairs
     return dtype if dtype == torch.float64 or dots else torch.float32
 
 

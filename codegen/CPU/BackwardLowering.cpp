@@ -2,6 +2,7 @@
 
 #include "codegen/CPU/BackwardLowering.h"
 #include "codegen/CPU/AllHeads/AllHeadsBackwardLoopNest.h"
+#include "codegen/CPU/AllHeads/AllHeadsUnitProducts.h"
 #include "codegen/CPU/Backward/BackwardLoopNest.h"
 #include "codegen/CPU/BackwardCuts.h"
 #include "codegen/CPU/ForwardLowering.h"
@@ -48,16 +49,15 @@ public:
   FailureOr<SmallVector<Value>> run();
 
 private:
-  /// The target, without its dot products of bf16 where the score is one of all
-  /// heads: such a kernel converts operands of bf16 and computes in f32. What
-  /// it keeps is mostly too large for near memory; with what it has there, rows
-  /// of queries and statistics, eight items fit where four of other kernels do.
+  /// What a kernel of all heads keeps is mostly too large for near memory; with
+  /// what it has there, rows of queries and statistics, eight items fit where
+  /// four of other kernels do.
   static VectorTarget getTarget(const Lowering &lowering) {
-    VectorTarget target = lowering.target;
     if (!lowering.plan.scoreHeads)
-      return target;
-    target.bf16Dot = nullptr;
-    target.matrixUnit = nullptr;
+      return lowering.target;
+    auto op = cast<pos::AttentionBackwardOp>(lowering.plan.owner);
+    VectorTarget target = getTargetOfAllHeads(
+        lowering.target, op.getQuery().getType().getElementType());
     constexpr int64_t ofRows = int64_t(27) << 10;
     target.near.bytes = std::min(target.near.bytes, ofRows);
     return target;

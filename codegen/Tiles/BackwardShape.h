@@ -30,6 +30,10 @@ struct BackwardShape {
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;
     rowVectors = vectors;
+    if (wide) {
+      leastQueries = 32;
+      leastChunkKeys = 256;
+    }
     panel = vectors * target.width;
     // A 32-bit unit of bf16 holds two values, so a vector of units has twice
     // as many; the loop over a contraction takes four steps at a time.
@@ -67,19 +71,19 @@ struct BackwardShape {
     sharesKeys = false;
     if (isNear)
       return;
-    unpacksKeys = true;
     for (int64_t cache : {secondCache, largeSecondCache}) {
       // An eighth is for what payloads keep.
       keepMostTiles(cache / heads * 7 / 8);
-      chunkTiles = tiles;
       if (countPasses() == 1)
-        return;
+        return setChunk();
     }
     // What is too much then is fetched again, but that alone: blocks take their
     // tiles back and forth.
-    queries = leastQueries;
-    tiles = countFittingTiles(largeSecondCache / heads, queries);
-    chunkTiles = tiles * countPasses();
+    for (queries = leastQueries;; queries /= 2) {
+      keepFittingTiles(largeSecondCache / heads);
+      if (queries == countFewestQueries() || countMargin() > 0)
+        return setChunk();
+    }
   }
 
   /// For scans, which go over the keys twice, with all queries each time: tiles
@@ -159,8 +163,12 @@ struct BackwardShape {
   /// Queries of a block, of which there are a whole number in those.
   int64_t queries = paddedRows;
   /// Of scores of all heads, where a block keeps rows of all of them: with
-  /// fewer there is more to add to dK and dV than to multiply.
-  static constexpr int64_t leastQueries = 16;
+  /// fewer there is more to add to dK and dV than to multiply. Wide vectors
+  /// multiply in half the time and add in the same, and a matrix unit takes as
+  /// many at once; fewer are for so many heads that else too many bytes pass.
+  int64_t leastQueries = 16;
+  /// Keys of a chunk of theirs: a copy of dQ is cleared and added up for each.
+  int64_t leastChunkKeys = 0;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.
   int64_t headRow, valueRow;
   /// Where near memory is short: each block adds to dK, dV and dQ once, so a
@@ -187,6 +195,11 @@ private:
   /// Passes of the queries that a chunk of scores of all heads is asked to
   /// have, at most.
   static constexpr int64_t mostPasses = 4;
+  static constexpr int64_t perByte = leastFlopsPerByte * 9 / 8;
+
+  int64_t countFewestQueries() const {
+    return isTiled ? UnitProduct::depth : 16;
+  }
 
   /// Of scores of all heads, beside the scores of a block of queries and the
   /// rows of two, since those of one are still there when the tiles pass again
@@ -202,25 +215,48 @@ private:
   /// The fewer queries a block has, the more tiles fit: it has fewer only where
   /// they do.
   void keepMostTiles(int64_t bytes) {
+    unpacksKeys = !isTiled;
     tiles = 0;
     for (int64_t rows = paddedRows; rows >= leastQueries; rows /= 2)
       if (int64_t fitting = countFittingTiles(bytes, rows); fitting > tiles) {
         tiles = fitting;
         queries = rows;
       }
+    keepFittingTiles(bytes);
+  }
+
+  /// The same for the block that there is. K is kept in slabs as well where
+  /// that costs no tile: rows that are made of K^T for each block take a
+  /// twentieth of the time. A matrix unit needs slabs.
+  void keepFittingTiles(int64_t bytes) {
+    unpacksKeys = !isTiled;
+    tiles = countFittingTiles(bytes, queries);
+    if (!unpacksKeys)
+      return;
+    unpacksKeys = false;
+    unpacksKeys = countFittingTiles(bytes, queries) < tiles;
+  }
+
+  void setChunk() {
+    int64_t passes = llvm::divideCeil(leastChunkKeys, tiles * keys);
+    chunkTiles = tiles * std::max(countPasses(), passes);
   }
 
   /// How often Q, dO and dQ pass in a chunk whose traffic is small, dQ once
   /// more when chunks are added up, and K and V for an eighth of the bytes;
   /// where no chunk has small traffic, as often as helps.
   int64_t countPasses() const {
-    int64_t flops = 2 * (3 * headDim + 2 * valueDim) * tiles * keys;
-    int64_t perByte = leastFlopsPerByte * 9 / 8;
-    int64_t margin = flops - perByte * 4 * (headDim + valueDim + headRow);
+    int64_t margin = countMargin();
     if (margin <= 0)
       return mostPasses;
     return std::min<int64_t>(mostPasses,
                              llvm::divideCeil(perByte * 4 * headRow, margin));
+  }
+
+  /// What a pass of a query has more operations than its bytes ask for.
+  int64_t countMargin() const {
+    int64_t flops = 2 * (3 * headDim + 2 * valueDim) * tiles * keys;
+    return flops - perByte * 4 * (headDim + valueDim + headRow);
   }
 
   /// A tile is one panel, as wide as near memory allows, of a block's queries.

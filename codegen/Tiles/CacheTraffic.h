@@ -28,8 +28,9 @@
 //   forward:  Q and O of M queries stay, 2 d words of each, and a block of K
 //             and V; 2 d words of a key pass, M / 2 operations for each byte of
 //             f32 (countItemPanels).
-//   backward: K, V, dK and dV of N keys stay, 4 d words of each, and Q, dO and
-//             dQ of two blocks of q queries, the one and the one before, and of
+//   backward: K, V, dK and dV of N keys stay, 4 d words of each (or 5 d with K
+//             in slabs, where as many keys fit so), and Q, dO and dQ of two
+//             blocks of q queries, the one and the one before, and of
 //             the one rows of two panels of p keys:
 //             N = (c / h - 2 q (3 d + p)) / 4 d, in whole panels. Q, dO and dQ
 //             pass, N / 1.2 operations for each byte that is fetched; in a

@@ -22,6 +22,9 @@
 //         are made of K^T
 //       the window of gradients
 //
+// A matrix unit makes the products of bf16 (AllHeadsUnitProducts.h). It reads Q
+// and dO of all heads from copies, which the tiles that are kept share.
+//
 // Items share dQ, of which each chunk has its own, and where queries are cut dK
 // and dV, of which each part has its own.
 //
@@ -29,7 +32,7 @@
 
 #include "codegen/CPU/AllHeads/AllHeadsBackwardLoopNest.h"
 #include "codegen/CPU/AllHeads/AllHeadsBlock.h"
-#include "codegen/CPU/Backward/BackwardPacking.h"
+#include "codegen/CPU/AllHeads/AllHeadsUnitProducts.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -57,6 +60,7 @@ private:
                   function_ref<void(function_ref<void()>)> forEachTile);
   void forEachKeyHead(function_ref<void()> body);
   void clearQueryGradient();
+  void loadQueries();
   void emitBlock();
   Rows prepareRows(unsigned tensor, int64_t row, bool mustCopy,
                    const std::optional<RowsApart> &apart, Value buffer,
@@ -87,6 +91,8 @@ private:
   AllHeadsBackwardPoint point;
   AllHeadsMask mask;
   AllHeadsPayloads payloads;
+  std::optional<AllHeadsUnitProducts> unit; ///< of targets that have one
+  Value areLoaded; ///< i64: whether rows of the block have been copied
 };
 } // namespace
 
@@ -97,7 +103,8 @@ AllHeadsBackwardLoopNest::AllHeadsBackwardLoopNest(BackwardItem &at)
              at.reserve(PiecewiseLinearTile::countWords(
                  launch.plan, shape.rows * shape.panel)),
              shape.rows, shape.vectors, /*hasGradients=*/true),
-      keys(at, form, launch.weights->getHeads()), tiles(at), queries(at, form),
+      keys(at, form, launch.weights->getHeads()), tiles(at),
+      queries(at, form, shape.isTiled ? tiles.heads : 1),
       window(kernel, arguments, launch.plan, launch.sites,
              shape.queries + shape.keys, at.scratch),
       gradientWindow(kernel, arguments, launch.plan, launch.sites,
@@ -108,6 +115,10 @@ AllHeadsBackwardLoopNest::AllHeadsBackwardLoopNest(BackwardItem &at)
   maskPoint.setHinges(&hinges);
   point.setHinges(&hinges);
   form.moveFactorToKeys();
+  if (!shape.isTiled)
+    return;
+  unit.emplace(tiles, keys, queries);
+  areLoaded = at.reserve(2);
 }
 
 //===----------------------------------------------------------------------===//
@@ -222,6 +233,8 @@ void AllHeadsBackwardLoopNest::emitBlocks(
       at.enterBlock(firstOfBlock);
       if (!launch.keyRows)
         kernel.when(areFirst, [&] { clearQueryGradient(); });
+      if (unit)
+        kernel.store(kernel.constantI64(0), areLoaded);
       withSums(!shape.isNear, [&] {
         forEachTile([&] {
           mask.enterTile();
@@ -258,6 +271,18 @@ void AllHeadsBackwardLoopNest::forEachKeyHead(function_ref<void()> body) {
   });
 }
 
+/// Q and dO of all heads, when the first tile of those that are kept needs
+/// them: no tile may see some of the block.
+void AllHeadsBackwardLoopNest::loadQueries() {
+  kernel.when(kernel.equal(kernel.load(kernel.i64, areLoaded), 0), [&] {
+    kernel.store(kernel.constantI64(1), areLoaded);
+    kernel.loop(0, tiles.heads, 1, [&](Value number) {
+      enterHead(number);
+      queries.load();
+    });
+  });
+}
+
 void AllHeadsBackwardLoopNest::emitBlock() {
   // Entry of (query, key) in the tables: padding + (Lq - 1 - query) + key. The
   // window begins with the block's last query.
@@ -268,6 +293,8 @@ void AllHeadsBackwardLoopNest::emitBlock() {
   gradientWindow.clear();
   tiles.loadStatistics();
   auto [low, high] = mask.classifyGroups();
+  if (unit)
+    loadQueries();
   emitProducts(low, high);
   mask.emitLanes(low, high);
   payloads.emit(low, high);
@@ -353,6 +380,8 @@ void AllHeadsBackwardLoopNest::emitProduct(const Rows &rows, Value packed,
 void AllHeadsBackwardLoopNest::emitProducts(Index low, Index high) {
   kernel.loop(0, tiles.heads, 1, [&](Value number) {
     enterHead(number);
+    if (unit)
+      return unit->emitProducts(low, high);
     Rows query = prepareQueries();
     Rows gradient = prepareOutputGradients();
     Values zeros(shape.rows * shape.vectors, kernel.splatF32(0));
@@ -397,6 +426,8 @@ void AllHeadsBackwardLoopNest::addGradients(Index low, Index high) {
   Index end = kernel.min(high, at.queryCount);
   kernel.loop(0, tiles.heads, 1, [&](Value number) {
     enterHead(number);
+    if (unit)
+      return unit->addGradients(low, end);
     Rows gradient = prepareOutputGradients();
     Rows query = prepareQueries();
     addKeyGradients(keys.getValues(), gradient, tiles.scores, low, end);

@@ -173,7 +173,8 @@ void AllHeadsPayloads::emitPoint(Index row, Index lane) {
     isSeenByOne = kernel.either(isSeenByOne, loadSeen(h));
   Values arguments;
   for (int64_t h = 0; h < tiles.heads; ++h) {
-    Value argument = kernel.loadVector(score, {h * tiles.stride});
+    Value argument = form.emitScore(
+        kernel, kernel.loadVector(score, {h * tiles.stride}), {});
     arguments.push_back(
         isSeenByOne ? kernel.selectF(isSeenByOne, argument, zero) : argument);
   }
@@ -189,7 +190,7 @@ void AllHeadsPayloads::emitPoint(Index row, Index lane) {
           kernel, results[h],
           kernel.loadBroadcast(shiftOfRow, {h * shape.queries}));
       Value p =
-          kernel.mulF(kernel.exp2(exponent),
+          kernel.mulF(kernel.exp2(exponent, /*isForBf16=*/shape.dot),
                       kernel.loadBroadcast(inverseOfRow, {h * shape.queries}));
       p = kernel.selectF(isSeen, p, zero);
       kernel.storeVector(p, score, {h * tiles.stride});

@@ -2,6 +2,7 @@
 
 #include "codegen/CPU/AllHeads/AllHeadsForwardLoopNest.h"
 #include "codegen/CPU/AllHeads/AllHeadsScorePoint.h"
+#include "codegen/CPU/AllHeads/AllHeadsUnitProducts.h"
 #include "codegen/CPU/Forward/ForwardCell.h"
 #include "codegen/CPU/Forward/ForwardPacking.h"
 #include "codegen/CPU/Forward/OnlineSoftmax.h"
@@ -235,9 +236,13 @@ private:
       packing.enterHead(pos::RowOperand::key);
       Value keys = packing.prepareKeys();
       Value query = item.ofPanel(item.query, launch.queryWords);
+      if (launch.isTiled) {
+        kernel.loop(low, high, launch.rows,
+                    [&](Value group) { prefetchShare(panel, group); });
+        return multiplyBlock(item, keys, query);
+      }
       kernel.loop(low, high, launch.rows, [&](Value group) {
-        packing.prefetchShare(kernel.add(kernel.mul(panel, launch.keys), group),
-                              kernel.mul(panelsOfItem, launch.keys));
+        prefetchShare(panel, group);
         // Keys past the end repeat the last one and are hidden later.
         SmallVector<TileRow> rows;
         for (int64_t row = 0; row < launch.rows; ++row) {
@@ -249,6 +254,12 @@ private:
                      item.getScores(group));
       });
     });
+  }
+
+  /// Of what the next block reads, for a group of a panel.
+  void prefetchShare(Index panel, Index group) {
+    packing.prefetchShare(kernel.add(kernel.mul(panel, launch.keys), group),
+                          kernel.mul(panelsOfItem, launch.keys));
   }
 
   void emitPayloads(Index low, Index high) {
@@ -309,7 +320,8 @@ private:
       Value row = kernel.advance(getScores(0, keyInBlock), {lane});
       Values scores;
       for (int64_t number = 0; number < launch.heads; ++number)
-        scores.push_back(kernel.loadVector(row, {number * launch.scoreStride}));
+        scores.push_back(item.form.emitScore(
+            kernel, kernel.loadVector(row, {number * launch.scoreStride}), {}));
       AllHeadsEmitter emitter(kernel.builder, headsPoint, /*keepsUnits=*/false);
       emitter.emit(body, scores);
       Values results = emitter.getAll(body.getTerminator()->getOperand(0));
@@ -369,7 +381,9 @@ private:
         kernel.loop(whole, high, 1, maxima, [&](Value row, ValueRange carried) {
           return update(row, 1, carried);
         });
-    output.update(values, softmax.update(maxima, low, high), low, high);
+    Values alpha = softmax.update(
+        maxima, low, high, [&](ValueRange alpha) { output.scale(alpha); });
+    output.update(values, alpha, low, high);
   }
 };
 } // namespace
@@ -438,10 +452,7 @@ codegen::lowerAllHeadsForward(const Lowering &lowering) {
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   Value query = op.getQuery();
   Type element = cast<RankedTensorType>(query.getType()).getElementType();
-  // Of bf16 everything is computed in f32.
-  VectorTarget target = lowering.target;
-  target.bf16Dot = nullptr;
-  target.matrixUnit = nullptr;
+  VectorTarget target = getTargetOfAllHeads(lowering.target, element);
   AllHeadsWeights weights(lowering.plan, lowering.plan.scoreHeads);
   AllHeadsForwardLaunch launch(lowering.plan, target, element,
                                getHeadParts(lowering.plan, query),

@@ -16,6 +16,9 @@
 // The panels of an item share the keys and values of a block, which are those
 // of all heads and come from beyond the second cache.
 //
+// A matrix unit makes the products of bf16: S of all keys of a block at once,
+// and O^T of V as V^T, as of scalar scores (UnitProduct.h).
+//
 // Scores are in natural units up to the exponential.
 //
 //===----------------------------------------------------------------------===//

@@ -412,19 +412,38 @@ void KeyTile::store() {
 // Queries and gradients of outputs
 //===----------------------------------------------------------------------===//
 
-QueryBlock::QueryBlock(BackwardItem &at, const ScoreForm &form)
-    : at(at), form(form), point(at.kernel, at.arguments, launch.plan,
-                                launch.sites, pos::RowOperand::query) {
+QueryBlock::QueryBlock(BackwardItem &at, const ScoreForm &form, int64_t heads)
+    : at(at), form(form), heads(heads),
+      point(at.kernel, at.arguments, launch.plan, launch.sites,
+            pos::RowOperand::query) {
   auto reserve = [&](int64_t row) -> Operand {
-    int64_t words = shape.countTerms() * shape.queries * row / shape.perStep();
+    int64_t words = heads * countWords(row);
     Value rows = at.reserveNear(words, "queries and gradients of outputs");
     return {rows, shape.hasPairs() ? at.reserve(words) : rows};
   };
   if (shape.hasTerms())
     copied =
         at.reserve(shape.queries * std::max(shape.headRow, shape.valueRow));
-  queries = reserve(shape.headRow);
-  outputGradients = reserve(shape.valueRow);
+  queries = queriesOfAll = reserve(shape.headRow);
+  outputGradients = outputGradientsOfAll = reserve(shape.valueRow);
+}
+
+/// Of a block of one head.
+int64_t QueryBlock::countWords(int64_t row) const {
+  return shape.countTerms() * shape.queries * row / shape.perStep();
+}
+
+void QueryBlock::enterHead() {
+  point.enterHead(at.batch, at.head);
+  if (heads == 1)
+    return;
+  auto ofHead = [&](const Operand &all, int64_t row) -> Operand {
+    Index offset = at.kernel.mul(at.head, countWords(row));
+    return {at.kernel.advance(all.rows, {offset}),
+            at.kernel.advance(all.columns, {offset})};
+  };
+  queries = ofHead(queriesOfAll, shape.headRow);
+  outputGradients = ofHead(outputGradientsOfAll, shape.valueRow);
 }
 
 void QueryBlock::copyQueries() {

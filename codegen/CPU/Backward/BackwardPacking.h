@@ -62,7 +62,8 @@ public:
   void unpackKeys();
   /// K of the head, in slabs; those of rows that were unpacked.
   mlir::Value getSlabs() {
-    return shape.unpacksKeys ? slabs : ofHead(slabs, shape.headRow);
+    return shape.unpacksKeys ? slabs
+                             : ofHead(slabs, shape.headRow / shape.perStep());
   }
   /// The slabs of a row: their first lanes, their vectors and where they are in
   /// `slabs`. A slab is as wide as the register tile of dQ, so that what one
@@ -110,10 +111,11 @@ public:
     mlir::Value rows, columns;
   };
 
-  QueryBlock(BackwardItem &at, const ScoreForm &form);
+  /// Has memory for `heads` heads of the queries.
+  QueryBlock(BackwardItem &at, const ScoreForm &form, int64_t heads = 1);
 
   /// Stands at the query head of the item.
-  void enterHead() { point.enterHead(at.batch, at.head); }
+  void enterHead();
   /// Copies the queries of the block with their columns.
   void copyQueries();
   void copyOutputGradients();
@@ -128,6 +130,7 @@ public:
   const Operand &getOutputGradients() const { return outputGradients; }
 
 private:
+  int64_t countWords(int64_t row) const;
   void splitCopy(const Operand &operand, int64_t dim, int64_t row);
   void makeColumns(const Operand &operand, int64_t row);
   void emitPrefetch(Index group, Index panel);
@@ -136,9 +139,11 @@ private:
   const BackwardLaunch &launch = at.launch;
   const BackwardShape &shape = launch.shape;
   const ScoreForm &form;
+  int64_t heads;
   RowPoint point;
   mlir::Value copied; ///< rows of f32, before they are split into terms
-  Operand queries, outputGradients;
+  Operand queriesOfAll, outputGradientsOfAll; ///< of the first head
+  Operand queries, outputGradients;           ///< of the head of the item
 };
 
 /// The keys of the tile: rows[panel * panels + lane][k] becomes

@@ -47,7 +47,8 @@ Values codegen::emitProducts(const ForwardItem &item, ArrayRef<TileRow> keys,
   return emitTile(item.kernel, product, zeros);
 }
 
-void ForwardCell::multiplyBlock(Value keys) {
+void codegen::multiplyBlock(const ForwardItem &item, Value keys, Value query) {
+  const ForwardLaunch &launch = item.launch;
   UnitProduct product;
   int64_t words = launch.getTiledRowWords();
   product.a = keys;
@@ -60,7 +61,7 @@ void ForwardCell::multiplyBlock(Value keys) {
   product.words = words;
   if (launch.hasTerms())
     product.terms = {launch.keys * words, words * launch.panel};
-  emitUnitProduct(kernel, product);
+  emitUnitProduct(item.kernel, product);
 }
 
 /// The products of a group of keys, in registers.

@@ -9,6 +9,11 @@
 
 namespace sextant::codegen {
 
+/// Of a matrix unit: the products of the rows of a block, `keys`, with Q^T of a
+/// panel, to the scores where the item stands.
+void multiplyBlock(const ForwardItem &item, mlir::Value keys,
+                   mlir::Value query);
+
 /// Makes the scores of a group of keys and a panel of queries, from products in
 /// registers to memory: S = K Q^T, payload, mask. Keys past the end are hidden.
 class ForwardCell {
@@ -22,7 +27,9 @@ public:
     sweep.enterPanel();
   }
   /// Tiled: makes the products of the panel with all keys of the block.
-  void multiplyBlock(mlir::Value keys);
+  void multiplyBlock(mlir::Value keys) {
+    codegen::multiplyBlock(item, keys, query);
+  }
   /// No query of the panel sees the group.
   void hide(Index group);
   /// Stores the scores and gives the maxima of the queries with them. `keys`
