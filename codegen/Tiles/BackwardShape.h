@@ -32,7 +32,7 @@ struct BackwardShape {
     rowVectors = vectors;
     if (wide) {
       leastQueries = 32;
-      leastChunkKeys = 512;
+      leastChunkKeys = 256;
     }
     panel = vectors * target.width;
     // A 32-bit unit of bf16 holds two values, so a vector of units has twice

@@ -269,7 +269,7 @@ def test_memory_grows_with_the_length_only(target):
     """Blocks that live at the worst moment, in a process of its own. Twice the length
     takes twice the memory, where a score of each pair would take four times as much. Below
     4096 there are fewer chunks of keys, each with gradients of all queries."""
-    heads = 8
+    heads = 4
     text = module("leaky", heads, 4, (16, 16), ("causal",))
     params = [p.tolist() for p in parameters("leaky", heads, 4)]
     done = run_counted(MEMORY, json.dumps([text, target, heads, [4096, 8192], params]))
