@@ -2,9 +2,10 @@
 //
 // The variable SEXTANT_CHECK names them, separated by commas: `reads`, which
 // the compiler writes into programs, `launches`, for which it keeps launches
-// apart that it would make one, `scratch`, which launches make, `races`,
-// `memory` and `banks`, which the emulator does, and `now`, for which a GPU is
-// waited for after each launch and each check of data, outside of captures.
+// apart that it would make one, `scratch`, for which the host fills what
+// launches work in and leave for each other, `races`, `memory` and `banks`,
+// which the emulator does, and `now`, for which a GPU is waited for after each
+// launch and each check of data, outside of captures.
 //
 //===----------------------------------------------------------------------===//
 

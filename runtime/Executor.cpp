@@ -183,7 +183,12 @@ Status Execution::visit(const Alloc &op) {
   DType dtype = function.tensors[op.result].dtype;
   if (countElements(dtype, shape) < 0)
     return makeError("a tensor cannot have the shape ", formatShape(shape));
-  Result<Tensor> tensor = device.allocate(device.state, dtype, shape);
+  bool isTemporary =
+      device.allocateTemporary && program.isTemporary(number, op.result);
+  Result<Tensor> tensor =
+      isTemporary
+          ? device.allocateTemporary(device.state, session.get(), dtype, shape)
+          : device.allocate(device.state, dtype, shape);
   if (!tensor)
     return tensor.error();
   int64_t bytes = op.zero ? tensor->elements() * getByteSize(dtype) : 0;

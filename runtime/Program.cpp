@@ -9,6 +9,7 @@
 #include "runtime/CpuFeatures.h"
 #include "runtime/LaunchHash.h"
 #include "runtime/ProgramChoice.h"
+#include "runtime/Temporaries.h"
 #include "runtime/emulator/Emulator.h"
 #include <mutex>
 
@@ -151,6 +152,7 @@ Status Program::resolveOperators() {
         return resolved.error().in(where);
       operators[f][i] = std::move(*resolved);
     }
+    temporaries.push_back(findTemporaries(function));
     changes.push_back(
         findChanges(function, [&](size_t i) -> const ResolvedOperator & {
           return getOperator(f, i);

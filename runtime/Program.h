@@ -48,6 +48,10 @@ public:
   }
   /// What a function changes in place.
   const Changes &getChanges(size_t function) const { return changes[function]; }
+  /// Whether launches of a run alone use a tensor.
+  bool isTemporary(size_t function, uint32_t tensor) const {
+    return temporaries[function][tensor];
+  }
   /// Data of the artifact in memory of the device, which no call changes.
   const Tensor &getConstant(uint32_t data) const { return constants[data]; }
   /// What an instruction is called in errors: its number, kernel or operator,
@@ -79,6 +83,8 @@ private:
   /// Per function and instruction; null where the instruction is not dense.
   std::vector<std::vector<std::unique_ptr<ResolvedOperator>>> operators;
   std::vector<Changes> changes; ///< per function
+  /// Per function and tensor (Temporaries.h).
+  std::vector<std::vector<bool>> temporaries;
   /// Per data of the artifact; empty where it is no constant of a function.
   std::vector<Tensor> constants;
 };

@@ -7,7 +7,10 @@
 
 #include "runtime/cpu/HostLaunch.h"
 #include "runtime/Checks.h"
+#include "runtime/HugePages.h"
+#include "runtime/cpu/HostDevice.h"
 #include "runtime/cpu/ItemRanges.h"
+#include "runtime/cpu/KeptMemory.h"
 #include "runtime/cpu/Scratch.h"
 #include <algorithm>
 #include <cstring>
@@ -17,6 +20,37 @@ using namespace sextant::runtime;
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
+
+static Result<Tensor> allocateKept(DType dtype, std::span<const int64_t> sizes,
+                                   int64_t bytes) {
+  Result<KeptMemory *> memory = KeptMemory::get();
+  if (!memory)
+    return memory.error();
+  Tensor tensor;
+  tensor.owner = (*memory)->take(bytes);
+  if (!tensor.owner)
+    return makeError("aligned_alloc: no memory for a tensor of shape ",
+                     formatShape(sizes), " (", bytes, " bytes)");
+  tensor.data = tensor.owner.get();
+  tensor.dtype = dtype;
+  tensor.setShape(sizes);
+  return tensor;
+}
+
+/// The C library keeps smaller blocks by itself.
+static constexpr int64_t leastKept = hugePage;
+
+static Result<Tensor> allocateTemporary(void *, void *, DType dtype,
+                                        std::span<const int64_t> sizes) {
+  int64_t bytes = countElements(dtype, sizes) * getByteSize(dtype);
+  bool isKept = bytes >= leastKept && sizes.size() <= maxRank;
+  Result<Tensor> made =
+      isKept ? allocateKept(dtype, sizes, bytes) : allocateOnHost(dtype, sizes);
+  // What a kernel reads of it without having written it is NaN.
+  if (made && bytes > 0 && isCheckRequested("scratch"))
+    std::memset(made->data, 0xff, static_cast<size_t>(bytes));
+  return made;
+}
 
 static Status fillZero(void *, void *memory, int64_t bytes) {
   std::memset(memory, 0, static_cast<size_t>(bytes));
@@ -43,6 +77,7 @@ Device sextant::runtime::makeHostDevice(const char *name,
           .state = nullptr,
           .hasHostMemory = true,
           .allocate = allocate,
+          .allocateTemporary = allocateTemporary,
           .fillZero = fillZero,
           .copy = copy,
           .copyIn = copy,

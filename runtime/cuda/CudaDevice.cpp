@@ -225,6 +225,7 @@ CudaDevice::CudaDevice(Gpu given, CudaResources resources)
              .state = this,
              .hasHostMemory = false,
              .allocate = resources.allocate,
+             .allocateTemporary = nullptr,
              .fillZero = fillZero,
              .copy = copy,
              .copyIn = copyIn,

@@ -1,5 +1,6 @@
-"""Scratch memory holds whatever the kernel before left there: no kernel may read what it
-has not written itself. SEXTANT_CHECK=scratch fills it with NaN ahead of every launch."""
+"""Scratch memory holds whatever the kernel before left there, and what launches leave for
+each other may lie where that of the call before lay: no kernel may read what has not been
+written. SEXTANT_CHECK=scratch fills both with NaN first."""
 
 import attention_contract
 import pytest
@@ -30,12 +31,20 @@ USES = [
 ]
 
 
-@pytest.mark.parametrize("uses", USES, ids=lambda uses: "-".join(map(str, uses)))
+# Several chunks of keys, each with a copy of dQ that a launch of its own adds up.
+CASES = [(uses, (131, 301)) for uses in USES]
+CASES += [(uses, (70, 2300)) for uses in (["rope", "fire"], ["causal", "talking_heads"])]
+
+
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{'-'.join(map(str, case[0]))}-{case[1][1]}"
+)
 @pytest.mark.parametrize("target", targets.CPU)
-def test_what_scratch_held_before_does_not_matter(uses, target, seed, monkeypatch):
+def test_what_was_there_before_does_not_matter(case, target, seed, monkeypatch):
+    uses, lengths = case
     params = sextant.init_params(uses, heads=2, head_dim=24, seed=seed)
     dtype = targets.DTYPES[target]
-    inputs = targets.drawn(target, (1, 2, 2, 131, 301, 24, 24), params).cast(dtype)
+    inputs = targets.drawn(target, (1, 2, 2, *lengths, 24, 24), params).cast(dtype)
     expected = attention_contract.run(uses, inputs, target)
     monkeypatch.setenv("SEXTANT_CHECK", "scratch")
     got = attention_contract.run(uses, inputs, target)

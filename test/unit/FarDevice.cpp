@@ -116,6 +116,7 @@ FarDevice::FarDevice(const Device &near)
              .state = this,
              .hasHostMemory = false,
              .allocate = Operations::allocate,
+             .allocateTemporary = nullptr,
              .fillZero = Operations::fillZero,
              .copy = Operations::copy,
              .copyIn = Operations::copyIn,

@@ -29,6 +29,7 @@ def run_counted(program: str, *arguments: str) -> subprocess.CompletedProcess:
                 **os.environ,
                 "LD_PRELOAD": str(library),
                 "OMP_NUM_THREADS": "1",
+                "SEXTANT_KEEP_MEMORY": "0",  # a block that is idle lives, too
                 "PYTHONPATH": path,
             },
             text=True,

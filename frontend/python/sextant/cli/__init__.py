@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`sextant COMMAND --help` lists a command's arguments. Environment: SEXTANT_PATH, "
         "folders of encodings, before which come those of XDG_DATA_HOME (sextant/encodings in it); "
         "SEXTANT_TARGET, which target cpu is; SEXTANT_PRODUCTS, which library multiplies matrices; "
+        "SEXTANT_KEEP_MEMORY, how many MiB of large blocks stay for the next call (default all); "
         "SEXTANT_CHECK=reads, a read outside of a parameter is an error; SEXTANT_DEBUG, as --debug; "
         "OMP_NUM_THREADS, threads; XDG_CACHE_HOME, where compiled kernels are kept (sextant/ in it).",
     )
