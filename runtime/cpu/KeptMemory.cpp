@@ -29,7 +29,7 @@ void KeptMemory::shrink(int64_t bytes) {
 }
 
 /// The smallest idle block that serves for so many bytes, or a null one.
-KeptMemory::Block KeptMemory::takeIdle(int64_t bytes) {
+KeptMemory::Memory KeptMemory::takeIdle(int64_t bytes) {
   auto best = idle.end();
   for (auto block = idle.begin(); block != idle.end(); ++block)
     if (block->bytes >= bytes && block->bytes - bytes <= bytes / 4 &&
@@ -37,7 +37,7 @@ KeptMemory::Block KeptMemory::takeIdle(int64_t bytes) {
       best = block;
   if (best == idle.end())
     return {nullptr, bytes};
-  Block found = *best;
+  Memory found = *best;
   idle.erase(best);
   idleBytes -= found.bytes;
   return found;
@@ -49,7 +49,7 @@ std::shared_ptr<void> KeptMemory::take(int64_t bytes) {
     return nullptr;
   room = room / hugePage * hugePage;
   std::lock_guard lock(mutex);
-  Block block = takeIdle(room);
+  Memory block = takeIdle(room);
   auto allocate = [&] {
     block.data = std::aligned_alloc(static_cast<size_t>(hugePage),
                                     static_cast<size_t>(room));
@@ -70,7 +70,7 @@ std::shared_ptr<void> KeptMemory::take(int64_t bytes) {
   return {block.data, [this, block](void *) { give(block); }};
 }
 
-void KeptMemory::give(Block block) {
+void KeptMemory::give(Memory block) {
   // Before another may have it: the contents go with this, at once or later.
   (void)::madvise(block.data, static_cast<size_t>(block.bytes), MADV_FREE);
   std::lock_guard lock(mutex);

@@ -43,17 +43,17 @@ public:
   static Result<KeptMemory *> get();
 
 private:
-  struct Block {
+  struct Memory {
     void *data;
     int64_t bytes;
   };
-  void give(Block block);
-  Block takeIdle(int64_t bytes);
+  void give(Memory block);
+  Memory takeIdle(int64_t bytes);
   void shrink(int64_t bytes);
 
   const int64_t limit;
   std::mutex mutex;
-  std::vector<Block> idle; ///< the one that was given last stands last
+  std::vector<Memory> idle; ///< the one that was given last stands last
   int64_t idleBytes = 0, usedBytes = 0, mostBytes = 0;
 };
 
