@@ -337,6 +337,13 @@ RUNTIME = [
         ("unit:View*",),
     ),
     Mutant(
+        "a tensor of which a view is a result is a temporary",
+        "runtime/Temporaries.cpp",
+        "origins[view->result] = origins[view->source];",
+        "origins[view->result] = view->result;",
+        ("unit:Temporaries*",),
+    ),
+    Mutant(
         "a workspace that is too small is kept",
         "runtime/cpu/Scratch.cpp",
         "if (buffer.bytes >= bytes)",
