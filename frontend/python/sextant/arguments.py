@@ -187,17 +187,42 @@ def converted_params(
     """Parameters as a kernel reads them: integers of 32 bits, others of the type that it
     computes in, which those of a module that was moved to a narrow one are not."""
     known = signature.by_name
-    return {
-        name: _to_int32(f'parameter "{name}"', tensor)
-        if known[name].element == "i32"
-        else tensor.to(compute)
-        for name, tensor in named.items()
-    }
+
+    def convert(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        label, param = f'parameter "{name}"', known[name]
+        found = _to_int32(label, tensor) if param.element == "i32" else tensor.to(compute)
+        return _near(label, found, param.dims)
+
+    return {name: convert(name, tensor) for name, tensor in named.items()}
+
+
+def _near(label: str, tensor: torch.Tensor, dims: Sequence[str]) -> torch.Tensor:
+    """The tensor, or a copy if its elements lie farther apart than kernels count, in 32
+    bits; batch and head they count apart from the others."""
+    if tensor.untyped_storage().nbytes() <= _INT32.max:
+        return tensor
+
+    def reach(names: Sequence[str]) -> int:
+        places = zip(dims, tensor.shape, tensor.stride())
+        return sum((size - 1) * stride for dim, size, stride in places if dim in names)
+
+    if reach(dims) <= _INT32.max:
+        return tensor
+    tensor = tensor.contiguous()
+    farthest = reach([dim for dim in dims if dim not in ("batch", "heads")])
+    if farthest > _INT32.max:
+        raise ValueError(
+            f"{label} [{', '.join(dims)}] of shape {tuple(tensor.shape)} has elements "
+            f"{farthest} apart for one head, kernels count to {_INT32.max}: call with fewer "
+            "queries at a time (query_offset says which these are), or compute its values in "
+            "the encoding"
+        )
+    return tensor
 
 
 def converted_positions(label: str, tensor: torch.Tensor) -> torch.Tensor:
     """Positions, which are checked, as int32 [batch or a divisor, length, axes]."""
-    return _to_int32(label, _arranged(tensor))
+    return _near(label, _to_int32(label, _arranged(tensor)), ("batch", "length", "axes"))
 
 
 def arrange_positions(
