@@ -26,6 +26,8 @@ static Result<Tensor> allocateKept(DType dtype, std::span<const int64_t> sizes,
   Result<KeptMemory *> memory = KeptMemory::get();
   if (!memory)
     return memory.error();
+  if (!(*memory)->keeps()) // nor rounds up to whole pages
+    return allocateOnHost(dtype, sizes);
   Tensor tensor;
   tensor.owner = (*memory)->take(bytes);
   if (!tensor.owner)

@@ -34,6 +34,8 @@ public:
   /// page, which is given back when its last owner goes. Null: there is no
   /// memory.
   std::shared_ptr<void> take(int64_t bytes);
+  /// Whether a block may ever be idle.
+  bool keeps() const { return limit > 0; }
   /// Bytes of blocks that are idle.
   int64_t countIdle();
   /// Gives blocks that are idle back to the system.

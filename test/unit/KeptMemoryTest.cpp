@@ -66,9 +66,11 @@ TEST(KeptMemory, ThereIsNeverMoreThanWasOnceInUse) {
 
 TEST(KeptMemory, ALimitIsKept) {
   KeptMemory nothing(0);
+  EXPECT_FALSE(nothing.keeps());
   nothing.take(3 * hugePage);
   EXPECT_EQ(nothing.countIdle(), 0);
   KeptMemory some(5 * hugePage);
+  EXPECT_TRUE(some.keeps());
   std::shared_ptr<void> one = some.take(3 * hugePage);
   std::shared_ptr<void> two = some.take(4 * hugePage);
   one.reset();
