@@ -2,7 +2,7 @@
 //
 // A backward adds up tens or hundreds of megabytes that nobody sees after it.
 // The C library gives so large a block back to the system, and the next run
-// waits for each of its pages again: 2 to 8 % of its time. Here blocks stay for
+// waits for each of its pages again: up to 8 % of its time. Here blocks stay for
 // the next run that asks for their size, which in a training loop is the next.
 // The system may take the pages of an idle one when it is short of memory.
 //

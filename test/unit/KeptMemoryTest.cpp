@@ -26,7 +26,7 @@ TEST(KeptMemory, ABlockServesAgainWhereItsSizeFits) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(same.get()) % hugePage, 0U);
     std::memset(same.get(), 7, 8 * hugePage);
   }
-  // A fifth more than is asked for is taken, a third more is not.
+  // A seventh more than is asked for is taken, a third more is not.
   EXPECT_EQ(memory.take(7 * hugePage).get(), first);
   std::shared_ptr<void> small = memory.take(6 * hugePage);
   EXPECT_NE(small.get(), first);
