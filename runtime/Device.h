@@ -98,8 +98,8 @@ struct Device {
                              std::span<const int64_t> sizes);
 
   /// Optional (null: `allocate`): the same for a tensor that launches of a run
-  /// alone use. `session` is what `begin` gave.
-  Result<Tensor> (*allocateTemporary)(void *state, void *session, DType dtype,
+  /// alone use.
+  Result<Tensor> (*allocateTemporary)(void *state, DType dtype,
                                       std::span<const int64_t> sizes);
 
   /// Sets memory of the device to zero. Here and below, `bytes` is positive.

@@ -186,9 +186,8 @@ Status Execution::visit(const Alloc &op) {
   bool isTemporary =
       device.allocateTemporary && program.isTemporary(number, op.result);
   Result<Tensor> tensor =
-      isTemporary
-          ? device.allocateTemporary(device.state, session.get(), dtype, shape)
-          : device.allocate(device.state, dtype, shape);
+      isTemporary ? device.allocateTemporary(device.state, dtype, shape)
+                  : device.allocate(device.state, dtype, shape);
   if (!tensor)
     return tensor.error();
   int64_t bytes = op.zero ? tensor->elements() * getByteSize(dtype) : 0;

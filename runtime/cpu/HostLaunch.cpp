@@ -42,7 +42,7 @@ static Result<Tensor> allocateKept(DType dtype, std::span<const int64_t> sizes,
 /// The C library keeps smaller blocks by itself.
 static constexpr int64_t leastKept = hugePage;
 
-static Result<Tensor> allocateTemporary(void *, void *, DType dtype,
+static Result<Tensor> allocateTemporary(void *, DType dtype,
                                         std::span<const int64_t> sizes) {
   int64_t bytes = countElements(dtype, sizes) * getByteSize(dtype);
   bool isKept = bytes >= leastKept && sizes.size() <= maxRank;

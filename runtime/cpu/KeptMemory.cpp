@@ -16,7 +16,7 @@
 
 using namespace sextant::runtime;
 
-KeptMemory::~KeptMemory() { release(); }
+KeptMemory::~KeptMemory() { shrink(0); }
 
 /// Frees the oldest idle blocks, until so many bytes are left.
 void KeptMemory::shrink(int64_t bytes) {
@@ -83,11 +83,6 @@ void KeptMemory::give(Memory block) {
 int64_t KeptMemory::countIdle() {
   std::lock_guard lock(mutex);
   return idleBytes;
-}
-
-void KeptMemory::release() {
-  std::lock_guard lock(mutex);
-  shrink(0);
 }
 
 /// The bytes that SEXTANT_KEEP_MEMORY allows, in MiB; without it all.

@@ -2,9 +2,10 @@
 //
 // A backward adds up tens or hundreds of megabytes that nobody sees after it.
 // The C library gives so large a block back to the system, and the next run
-// waits for each of its pages again: up to 8 % of its time. Here blocks stay for
-// the next run that asks for their size, which in a training loop is the next.
-// The system may take the pages of an idle one when it is short of memory.
+// waits for each of its pages again: up to 8 % of its time. Here blocks stay
+// for the next run that asks for their size, which in a training loop is the
+// next. The system may take the pages of an idle one when it is short of
+// memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,8 +39,6 @@ public:
   bool keeps() const { return limit > 0; }
   /// Bytes of blocks that are idle.
   int64_t countIdle();
-  /// Gives blocks that are idle back to the system.
-  void release();
 
   /// That of this process. The error says what SEXTANT_KEEP_MEMORY should be.
   static Result<KeptMemory *> get();
