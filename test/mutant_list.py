@@ -67,6 +67,22 @@ READING = [
         ("pytest:conformance/test_encodings.py test_bf16_in_tiles and talking_heads",),
     ),
     Mutant(
+        "items add to dQ in any order",
+        "codegen/CPU/AllHeads/AllHeadsBackwardLoopNest.cpp",
+        "    order->awaitTurn();",
+        "    (void)order;",
+        ("pytest:codegen/test_item_order.py test_bits_do_not_depend_on_threads and avx2",),
+    ),
+    Mutant(
+        "a block that an item passes over is not waited for",
+        "codegen/CPU/Backward/ItemOrder.cpp",
+        "  // Also of a block to which the item has not added: what the next one may add\n"
+        "  // to, all those before it have.\n"
+        "  awaitTurn();",
+        "",
+        ("pytest:codegen/test_item_order.py test_bits_do_not_depend_on_threads and 700",),
+    ),
+    Mutant(
         "edges of a tile of its own are cleared once",
         "codegen/CPU/Backward/GradientSums.cpp",
         "if (isOwn || !edgesAreClear)",

@@ -16,6 +16,9 @@ static constexpr int64_t leastBytes = int64_t(64) << 20;
 static constexpr int64_t blocksPerPart = 4;
 /// Parts are a power of two, up to this one's.
 static constexpr int64_t mostDoublings = 5;
+/// Items that take turns, at least, where what passes stays in a second cache:
+/// under a mask they have different work.
+static constexpr int64_t leastNearItems = 8;
 
 namespace {
 /// Computes the cuts of one op.
@@ -25,13 +28,13 @@ public:
       : lowering(lowering), shape(shape), ofAllHeads(ofAllHeads) {}
 
   Value countChunks() const;
+  BackwardCuts cutInOrder() const;
   BackwardCuts cutBothSides() const;
 
 private:
   Value floorDiv(Value a, Value b) const {
     return sizes.create<arith::DivSIOp>(a, sizes.max(b, one));
   }
-  Value joinChunks(Value chunks) const;
   Value wantItems(int64_t items) const {
     Value by = ofAllHeads ? batch : sizes.mul(batch, keyHeads);
     return sizes.ceilDiv(sizes.constant(items), sizes.max(by, one));
@@ -55,35 +58,6 @@ private:
 };
 } // namespace
 
-/// So many chunks where their bytes are few enough; else as few as pass no more
-/// often. What is left of a pass is one as well.
-Value Cutter::joinChunks(Value chunks) const {
-  Value kept = sizes.constant(shape.tiles);
-  Value passes = sizes.ceilDiv(sizes.ceilDiv(tiles, chunks), kept);
-  Value keysOfChunk = sizes.ceilDiv(keys, chunks);
-  auto scale = [&](Value extent, int64_t by) {
-    return sizes.mul(extent, sizes.constant(by));
-  };
-  auto add = [&](Value a, Value b) {
-    return sizes.create<arith::AddIOp>(a, b);
-  };
-  // K, V and their gradients pass once, Q, dO and dQ with every pass, and dQ
-  // again when it is summed up.
-  int64_t row = shape.headDim + shape.valueDim;
-  Value ofQuery =
-      add(scale(passes, row + shape.headRow), sizes.constant(shape.headRow));
-  Value words = add(sizes.mul(queries, ofQuery), scale(keysOfChunk, 2 * row));
-  Value flops = scale(sizes.mul(queries, keysOfChunk),
-                      2 * (3 * shape.headDim + 2 * shape.valueDim));
-  Value areSmall = sizes.min(
-      one, floorDiv(flops, scale(words, 4 * leastFlopsPerByte * 9 / 8)));
-  passes = sizes.ceilDiv(tiles, kept);
-  Value few =
-      sizes.ceilDiv(passes, sizes.max(one, sizes.ceilDiv(passes, chunks)));
-  Value more = sizes.create<arith::SubIOp>(chunks, few);
-  return add(few, sizes.mul(areSmall, more));
-}
-
 /// As many as items are wanted, each with a copy of dQ.
 Value Cutter::countChunks() const {
   const Granularity &granularity = lowering.target.granularity;
@@ -94,13 +68,29 @@ Value Cutter::countChunks() const {
   Value most = sizes.ceilDiv(sizes.constant(granularity.copies),
                              sizes.max(sizes.mul(batch, heads), one));
   Value chunks = sizes.min(tiles, sizes.min(wanted, most));
-  if (ofAllHeads) { // else a tile is a chunk whose bytes are few enough
-    Value large = sizes.ceilDiv(tiles, sizes.constant(shape.chunkTiles));
-    Value least = sizes.min(chunks, wantItems(leastItemsOfAllHeads));
-    chunks = sizes.max(one, sizes.min(chunks, sizes.max(large, least)));
-    chunks = sizes.max(least, joinChunks(chunks));
-  }
   return sizes.max(one, chunks);
+}
+
+/// Each item has as many tiles as it can keep, or fewer where there would be
+/// few items.
+BackwardCuts Cutter::cutInOrder() const {
+  Value passing = countBytes({heads, queries},
+                             shape.headDim + shape.valueDim + shape.headRow);
+  Value areFar = sizes.min(floorDiv(passing, sizes.constant(secondCache)), one);
+  Value fewer =
+      sizes.mul(areFar, sizes.constant(leastNearItems - leastItemsOfAllHeads));
+  Value least = sizes.ceilDiv(
+      sizes.create<arith::SubIOp>(sizes.constant(leastNearItems), fewer),
+      sizes.max(batch, one));
+  Value tilesOfItem =
+      sizes.min(sizes.constant(shape.tiles), floorDiv(tiles, least));
+  Value items = sizes.ceilDiv(tiles, sizes.max(tilesOfItem, one));
+  items = sizes.max(items, one);
+  auto atMost = [&](int64_t number) {
+    return sizes.min(items, sizes.constant(number));
+  };
+  using Order = BackwardLaunch::Order;
+  return {atMost(Order::copies), one, atMost(Order::mostSums), items};
 }
 
 Value Cutter::countBytes(ArrayRef<Value> extents, int64_t words) const {
@@ -174,6 +164,8 @@ BackwardCuts codegen::cutBackward(const Lowering &lowering,
   Cutter cutter(lowering, shape, ofAllHeads);
   if (lowering.target.granularity.cutsQueries)
     return cutter.cutBothSides();
+  if (ofAllHeads)
+    return cutter.cutInOrder();
   Value one = Sizes{lowering}.constant(1);
   // Scans go from tile to tile.
   Value chunks = lowering.plan.scans.empty() ? cutter.countChunks() : one;

@@ -10,6 +10,12 @@
 // Chunks and parts take turns along tiles and blocks: under a causal mask all
 // items have about the same work.
 //
+// With scores of all heads an item is of all heads, and has the tiles of keys
+// that it keeps at once while the queries pass (BackwardShape's tiles). On a
+// CPU such items add to few copies of dQ in turn (ItemOrder.h): a copy for each
+// would have to be cleared and added up, and all of them would grow with the
+// square of the length.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef SEXTANT_CODEGEN_CPU_BACKWARDCUTS_H
@@ -25,6 +31,9 @@ struct BackwardCuts {
   mlir::Value chunks; ///< of the tiles of keys
   mlir::Value parts;  ///< of the blocks of queries; 1 unless a target cuts them
   mlir::Value sums;   ///< items of a head: chunks times parts
+  /// Where items take turns: how many there are of an element of the batch.
+  /// `chunks` are then copies of dQ, and sums have turns of their own.
+  mlir::Value items = {};
 };
 
 /// The cuts of a head of the keys, or, of a launch with scores of all heads, of

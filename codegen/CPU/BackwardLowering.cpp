@@ -70,6 +70,7 @@ private:
   void addRowsApart();
   void makeOffsetSums(const OffsetProduct &product);
   void makeSums();
+  void addOrder();
   void addWrites();
   PartialSum makePartOfRows(Value rows, int64_t row);
   void addKeyAndValueWrites();
@@ -284,8 +285,23 @@ void BackwardLowering::addKeyAndValueWrites() {
   }
 }
 
+void BackwardLowering::addOrder() {
+  if (!cuts.items)
+    return;
+  Value batch = lowering.getDim(op.getQuery(), 0);
+  Type i64 = lowering.builder.getI64Type();
+  auto add = [&](ArrayRef<int64_t> shape, ValueRange sizes) {
+    return operands.write(lowering.allocate(RankedTensorType::get(shape, i64),
+                                            sizes, /*zero=*/true));
+  };
+  launch.order = {
+      add(1, Value()),
+      add({ShapedType::kDynamic, ShapedType::kDynamic}, {batch, cuts.items})};
+}
+
 void BackwardLowering::addWrites() {
   makeSums();
+  addOrder();
   launch.queryGradient.addTo(operands);
   addKeyAndValueWrites();
   auto addAll = [&](MutableArrayRef<PartialSum> sums) {

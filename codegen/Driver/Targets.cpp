@@ -40,6 +40,7 @@ static Target getX86(llvm::StringRef name, Unit unit) {
   target.name = name;
   target.elementTypes = {"f32", "bf16"};
   target.vector.flushingCall = x86::emitFlushingCall;
+  target.vector.letOthersRun = x86::emitYield;
   target.lowerings = getCPULowerings();
   target.capabilities = {.hasHinges = true,
                          .formsAddends = true,

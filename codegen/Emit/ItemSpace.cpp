@@ -42,6 +42,14 @@ void Items::forEach(function_ref<void(const Item &)> body) const {
   });
 }
 
+void Items::forEachTaken(function_ref<Index()> take,
+                         function_ref<void(const Item &)> body) const {
+  ItemSpace space = getSpace();
+  space.kernel.loop(begin, end, 1, [&](Value) {
+    body(Item(space.kernel, space.axes, take()));
+  });
+}
+
 KernelBuilder::Range codegen::getSummed(KernelBuilder &kernel, Index extent,
                                         Index at, Index all) {
   Value isOne = kernel.equal(extent, 1);

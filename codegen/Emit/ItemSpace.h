@@ -57,6 +57,10 @@ struct Items {
 
   /// Runs `body` for each of them.
   void forEach(llvm::function_ref<void(const Item &)> body) const;
+  /// Runs `body` for as many items, whose numbers `take` gives: where threads
+  /// agree on them, no item is begun before those that it waits for.
+  void forEachTaken(llvm::function_ref<Index()> take,
+                    llvm::function_ref<void(const Item &)> body) const;
 };
 
 /// The elements of a sum's operand for place `at` of a result with the given

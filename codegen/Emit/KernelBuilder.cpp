@@ -85,6 +85,20 @@ void KernelBuilder::nest(ArrayRef<Range> ranges,
   });
 }
 
+void KernelBuilder::waitUntil(function_ref<Value()> isTrue) {
+  auto test = [&](OpBuilder &, Location, ValueRange) {
+    Value isFalse =
+        arith::XOrIOp::create(builder, loc, isTrue(), constantI1(true));
+    scf::ConditionOp::create(builder, loc, isFalse, ValueRange());
+  };
+  auto wait = [&](OpBuilder &, Location, ValueRange) {
+    target.letOthersRun(*this);
+    scf::YieldOp::create(builder, loc);
+  };
+  OpBuilder::InsertionGuard guard(builder);
+  scf::WhileOp::create(builder, loc, TypeRange(), ValueRange(), test, wait);
+}
+
 void KernelBuilder::clear(Value base, Index elements) {
   loop(0, elements, width(),
        [&](Value element) { storeVector(splatF32(0.0), base, {element}); });

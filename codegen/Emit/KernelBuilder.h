@@ -58,6 +58,8 @@ public:
        llvm::function_ref<Values(mlir::ValueRange, mlir::ValueRange)> body);
   void nest(llvm::ArrayRef<Range> ranges,
             llvm::function_ref<void(mlir::ValueRange)> body);
+  /// Lets other threads run until `isTrue` holds, of what one of them stores.
+  void waitUntil(llvm::function_ref<mlir::Value()> isTrue);
   /// Clears `elements` words of f32, a multiple of the vector.
   void clear(mlir::Value base, Index elements);
   void when(mlir::Value condition, llvm::function_ref<void()> then);

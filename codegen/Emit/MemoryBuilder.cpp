@@ -54,6 +54,27 @@ void MemoryBuilder::prefetch(Value base, ArrayRef<Index> offsets, int64_t words,
   }
 }
 
+Value MemoryBuilder::loadAcquired(Value pointer) {
+  return LLVM::LoadOp::create(builder, loc, i64, pointer, /*alignment=*/8,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/false,
+                              /*isInvariantGroup=*/false,
+                              LLVM::AtomicOrdering::acquire);
+}
+
+void MemoryBuilder::storeReleased(Value number, Value pointer) {
+  LLVM::StoreOp::create(builder, loc, number, pointer, /*alignment=*/8,
+                        /*isVolatile=*/false, /*isNonTemporal=*/false,
+                        /*isInvariantGroup=*/false,
+                        LLVM::AtomicOrdering::release);
+}
+
+Value MemoryBuilder::countUp(Value pointer) {
+  return LLVM::AtomicRMWOp::create(builder, loc, LLVM::AtomicBinOp::add,
+                                   pointer, constantI64(1),
+                                   LLVM::AtomicOrdering::monotonic);
+}
+
 /// Memory is aligned to elements only: rows have any stride.
 static unsigned getElementAlignment(Type type) {
   if (isa<LLVM::LLVMPointerType>(type))

@@ -52,6 +52,15 @@ public:
   mlir::Value gather(mlir::Type element, mlir::Value base, mlir::Value indices);
   /// base[indices] = vector, element by element.
   void scatter(mlir::Value vector, mlir::Value base, mlir::Value indices);
+
+  // What threads tell each other, in i64. Who loads a number sees all that was
+  // written before it was stored.
+
+  mlir::Value loadAcquired(mlir::Value pointer);
+  void storeReleased(mlir::Value number, mlir::Value pointer);
+  /// Adds 1 to the number at `pointer`; gives what it was.
+  mlir::Value countUp(mlir::Value pointer);
+
   /// Adds a number in f64, or of f32 to be widened, to the number or vector of
   /// f64 at `pointer`.
   void addToF64(mlir::Value pointer, mlir::Value addend);

@@ -104,6 +104,10 @@ struct VectorTarget {
   void (*flushingCall)(KernelBuilder &, mlir::LLVM::LLVMFuncOp function,
                        mlir::ValueRange arguments) = nullptr;
 
+  /// Gives the processor to other threads for a while. Null: threads of a
+  /// kernel do not wait for each other so.
+  void (*letOthersRun)(KernelBuilder &) = nullptr;
+
   /// What multiplies rows of bf16 tile by tile, and those of f32 by their
   /// terms; a target with it has dots of bf16, too. Null: there is none.
   const MatrixUnit *matrixUnit = nullptr;

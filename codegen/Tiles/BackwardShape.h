@@ -30,10 +30,8 @@ struct BackwardShape {
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;
     rowVectors = vectors;
-    if (wide) {
+    if (wide)
       leastQueries = 32;
-      leastChunkKeys = 256;
-    }
     panel = vectors * target.width;
     // A 32-bit unit of bf16 holds two values, so a vector of units has twice
     // as many; the loop over a contraction takes four steps at a time.
@@ -74,15 +72,16 @@ struct BackwardShape {
     for (int64_t cache : {secondCache, largeSecondCache}) {
       // An eighth is for what payloads keep.
       keepMostTiles(cache / heads * 7 / 8);
-      if (countPasses() == 1)
-        return setChunk();
+      if (hasSmallTraffic(3 * leastFlopsPerByte / 2))
+        return;
     }
     // What is too much then is fetched again, but that alone: blocks take their
     // tiles back and forth.
     for (queries = leastQueries;; queries /= 2) {
       keepFittingTiles(largeSecondCache / heads);
-      if (queries == countFewestQueries() || countMargin() > 0)
-        return setChunk();
+      if (queries == countFewestQueries() ||
+          hasSmallTraffic(9 * leastFlopsPerByte / 8))
+        return;
     }
   }
 
@@ -151,9 +150,8 @@ struct BackwardShape {
   int64_t rows, vectors, rowVectors;
   /// Keys of a register tile, register tiles and keys of a tile of keys.
   int64_t panel, panels, keys;
-  /// Tiles of keys that an item keeps at once, while queries pass, and those of
-  /// a chunk, at least, where there are as many.
-  int64_t tiles = 1, chunkTiles = 1;
+  /// Tiles of keys that an item keeps at once, while queries pass.
+  int64_t tiles = 1;
   /// The longer a tile, the fewer bytes pass per product (CacheTraffic.h), as
   /// long as what it keeps takes up to half of a second cache.
   static constexpr int64_t leastKeys = 128, mostKeys = 256;
@@ -167,8 +165,6 @@ struct BackwardShape {
   /// multiply in half the time and add in the same, and a matrix unit takes as
   /// many at once; fewer are for so many heads that else too many bytes pass.
   int64_t leastQueries = 16;
-  /// Keys of a chunk of theirs: a copy of dQ is cleared and added up for each.
-  int64_t leastChunkKeys = 0;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.
   int64_t headRow, valueRow;
   /// Where near memory is short: each block adds to dK, dV and dQ once, so a
@@ -192,11 +188,6 @@ struct BackwardShape {
   int64_t unroll = 4;
 
 private:
-  /// Passes of the queries that a chunk of scores of all heads is asked to
-  /// have, at most.
-  static constexpr int64_t mostPasses = 4;
-  static constexpr int64_t perByte = leastFlopsPerByte * 9 / 8;
-
   int64_t countFewestQueries() const {
     return isTiled ? UnitProduct::depth : 16;
   }
@@ -237,26 +228,11 @@ private:
     unpacksKeys = countFittingTiles(bytes, queries) < tiles;
   }
 
-  void setChunk() {
-    int64_t passes = llvm::divideCeil(leastChunkKeys, tiles * keys);
-    chunkTiles = tiles * std::max(countPasses(), passes);
-  }
-
-  /// How often Q, dO and dQ pass in a chunk whose traffic is small, dQ once
-  /// more when chunks are added up, and K and V for an eighth of the bytes;
-  /// where no chunk has small traffic, as often as helps.
-  int64_t countPasses() const {
-    int64_t margin = countMargin();
-    if (margin <= 0)
-      return mostPasses;
-    return std::min<int64_t>(mostPasses,
-                             llvm::divideCeil(perByte * 4 * headRow, margin));
-  }
-
-  /// What a pass of a query has more operations than its bytes ask for.
-  int64_t countMargin() const {
+  /// Whether there are as many operations for each byte of Q, dO and dQ, which
+  /// pass once for the tiles that are kept.
+  bool hasSmallTraffic(int64_t flopsPerByte) const {
     int64_t flops = 2 * (3 * headDim + 2 * valueDim) * tiles * keys;
-    return flops - perByte * 4 * (headDim + valueDim + headRow);
+    return flops >= flopsPerByte * 4 * (headDim + valueDim + headRow);
   }
 
   /// A tile is one panel, as wide as near memory allows, of a block's queries.

@@ -103,6 +103,8 @@ Values sextant::codegen::emitTile(KernelBuilder &kernel,
       part.alignment = 4;
     return kernel.loop(low, high, unroll, values,
                        [&](Value k, ValueRange carried) {
+                         if (tile.meanwhile)
+                           tile.meanwhile(k);
                          return emitSteps(kernel, part, k, unroll, carried);
                        });
   };

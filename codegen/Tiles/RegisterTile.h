@@ -9,6 +9,7 @@
 #define SEXTANT_CODEGEN_TILES_REGISTERTILE_H
 
 #include "codegen/Emit/KernelBuilder.h"
+#include <functional>
 
 namespace sextant::codegen {
 
@@ -46,6 +47,8 @@ struct RegisterTile {
   bool isWhole = false;
   /// Elements are pairs of bf16 (32-bit units), products are dots.
   bool pairs = false;
+  /// Written before every `unroll` steps, of which it takes the first.
+  std::function<void(Index step)> meanwhile;
 };
 
 /// Emits the product on top of `initial`; results and `initial` are numbered

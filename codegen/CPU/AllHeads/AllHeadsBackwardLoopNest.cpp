@@ -1,16 +1,14 @@
 //===- AllHeadsBackwardLoopNest.cpp - Backward of scores of all heads -----===//
 //
-// Lanes are keys. One work item is (batch, chunk of key tiles, part of the
-// blocks of queries); a tile of keys is one panel of all heads, and as many are
-// kept as a second cache has room for, since Q, dO and dQ pass once for all of
-// them (CacheTraffic.h):
+// Lanes are keys. One work item is (batch, tiles of keys, part of the blocks of
+// queries); a tile of keys is one panel of all heads, and as many are kept as a
+// second cache has room for, since Q, dO and dQ pass once for all of them
+// (CacheTraffic.h):
 //
 //   for each few tiles of keys:
-//     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T; before, of
-//       the tiles that were in their place, dK and dV of all heads: transposed
-//       into rows, row maps pulled back
-//     for each block of queries (the first tiles clear its dQ), for each of the
-//       tiles that see some of it, back and forth:
+//     K and V of all heads: packed as K^T and V^T; clear dK^T, dV^T
+//     for each block of queries, for each of the tiles that see some of it,
+//       back and forth:
 //       the window of its offsets
 //       for each head: S = Q K^T, dP - delta
 //       for each query, for each vector of keys: the payload again, P, and the
@@ -21,18 +19,21 @@
 //       for each head: dV^T += dO^T P; dK^T += Q^T dS; dQ += dS K, whose rows
 //         are made of K^T
 //       the window of gradients
+//     dK and dV of all heads: transposed into rows, row maps pulled back
 //
 // A matrix unit makes the products of bf16 (AllHeadsUnitProducts.h). It reads Q
 // and dO of all heads from copies, which the tiles that are kept share.
 //
-// Items share dQ, of which each chunk has its own, and where queries are cut dK
-// and dV, of which each part has its own.
+// On a CPU an item has few tiles, next to each other, and takes its turn to add
+// to dQ (ItemOrder.h). On a GPU it has a chunk of them, one after the other,
+// and a copy of dQ, and where queries are cut dK and dV are those of its part.
 //
 //===----------------------------------------------------------------------===//
 
 #include "codegen/CPU/AllHeads/AllHeadsBackwardLoopNest.h"
 #include "codegen/CPU/AllHeads/AllHeadsBlock.h"
 #include "codegen/CPU/AllHeads/AllHeadsUnitProducts.h"
+#include "codegen/CPU/Backward/ItemOrder.h"
 
 using namespace mlir;
 using namespace sextant;
@@ -55,9 +56,8 @@ private:
   };
 
   void enterHead(Index number);
-  void emitPasses(Index step);
-  void emitBlocks(Index first,
-                  function_ref<void(function_ref<void()>)> forEachTile);
+  void emitTilesTogether();
+  void emitBlocks(function_ref<void(function_ref<void()>)> forEachTile);
   void forEachKeyHead(function_ref<void()> body);
   void clearQueryGradient();
   void loadQueries();
@@ -92,6 +92,7 @@ private:
   AllHeadsMask mask;
   AllHeadsPayloads payloads;
   std::optional<AllHeadsUnitProducts> unit; ///< of targets that have one
+  std::optional<ItemOrder> order;           ///< where items take turns
   Value areLoaded; ///< i64: whether rows of the block have been copied
 };
 } // namespace
@@ -115,6 +116,8 @@ AllHeadsBackwardLoopNest::AllHeadsBackwardLoopNest(BackwardItem &at)
   maskPoint.setHinges(&hinges);
   point.setHinges(&hinges);
   form.moveFactorToKeys();
+  if (launch.order)
+    order.emplace(at);
   if (!shape.isTiled)
     return;
   unit.emplace(tiles, keys, queries);
@@ -133,92 +136,60 @@ void AllHeadsBackwardLoopNest::enterHead(Index number) {
 }
 
 void AllHeadsBackwardLoopNest::emitItem() {
-  Index chunks = arguments.getSize(*launch.queryGradient, 0);
   at.kvHead = 0;
   point.enterItem(at);
   point.enterHead(at.batch, Index(0));
   maskPoint.enterHead(at.batch, Index(0));
-  auto clearAll = [&] { at.clearRows(*launch.queryGradient, 0, tiles.heads); };
-  if (launch.keyRows)
-    clearAll();
-  else
-    kernel.when(
-        kernel.less(at.getFirstKey(), at.getLength(pos::Side::key)), [] {},
-        clearAll);
-  Index step = kernel.mul(chunks, shape.keys);
-  if (shape.tiles > 1)
-    return emitPasses(step);
-  kernel.loop(at.getFirstKey(), at.getLength(pos::Side::key), step,
-              [&](Value first) {
-                at.place = 0;
+  at.place = 0;
+  if (order)
+    return emitTilesTogether();
+  at.clearRows(*launch.queryGradient, 0, tiles.heads);
+  Index chunks = arguments.getSize(*launch.queryGradient, 0);
+  kernel.loop(at.getFirstKey(), at.getLength(pos::Side::key),
+              kernel.mul(chunks, shape.keys), [&](Value first) {
                 at.enterTile(first);
                 forEachKeyHead([&] { keys.load(); });
-                emitBlocks(first, [](function_ref<void()> body) { body(); });
+                emitBlocks([](function_ref<void()> body) { body(); });
                 forEachKeyHead([&] { keys.store(); });
               });
 }
 
-/// Passes over the queries, each with the tiles that are kept at once, `step`
-/// apart. What goes through the tiles goes back and forth, so that it begins
-/// with what the cache holds for sure: blocks, and between passes the turn, in
-/// which the tiles of one are stored and those of the next are loaded.
-void AllHeadsBackwardLoopNest::emitPasses(Index step) {
-  Index length = at.getLength(pos::Side::key);
-  Index begin = at.getFirstKey(), keysOfPass = kernel.mul(step, shape.tiles);
-  auto countTiles = [&](Index first) {
-    Index rest = kernel.max(kernel.sub(length, first), 0);
-    return kernel.min(shape.tiles, kernel.ceilDiv(rest, step));
-  };
-  auto enterTile = [&](Index first, Index place) {
+/// What goes through the tiles of a block goes back and forth, so that it
+/// begins with what the cache holds for sure.
+void AllHeadsBackwardLoopNest::emitTilesTogether() {
+  Index items = arguments.getSize(launch.order->progress, 1);
+  Index all = kernel.ceilDiv(at.getLength(pos::Side::key), shape.keys);
+  Index perItem = kernel.ceilDiv(all, items);
+  Index first = kernel.mul(at.chunk, perItem);
+  Index count = kernel.min(perItem, kernel.max(kernel.sub(all, first), 0));
+  auto enterTile = [&](Index place) {
     at.place = place;
-    at.enterTile(kernel.add(first, kernel.mul(place, step)));
+    at.enterTile(kernel.mul(kernel.add(first, place), shape.keys));
   };
-  auto backAndForth = [&](Index count, Index time,
-                          function_ref<void(Index)> body) {
-    Value isBack = kernel.equal(kernel.rem(time, 2), 1);
+  auto forEachTile = [&](function_ref<void()> body) {
     kernel.loop(0, count, 1, [&](Value place) {
-      Index last = kernel.sub(kernel.sub(count, 1), place);
-      body(kernel.select(isBack, last, place));
+      enterTile(place);
+      body();
     });
   };
-  Index blocks = kernel.ceilDiv(at.getLength(pos::Side::query), shape.queries);
-  // After the last pass there is one more turn.
-  kernel.loop(
-      begin, kernel.add(length, keysOfPass), keysOfPass, [&](Value first) {
-        Index before = kernel.sub(first, keysOfPass);
-        Index count = countTiles(first);
-        Index countBefore =
-            kernel.select(kernel.less(before, begin), 0, countTiles(before));
-        Index turn =
-            kernel.mul(kernel.div(kernel.sub(first, begin), keysOfPass),
-                       kernel.add(blocks, 1));
-        backAndForth(kernel.max(count, countBefore), turn, [&](Index place) {
-          kernel.when(kernel.less(place, countBefore), [&] {
-            enterTile(before, place);
-            forEachKeyHead([&] { keys.store(); });
-          });
-          kernel.when(kernel.less(place, count), [&] {
-            enterTile(first, place);
-            forEachKeyHead([&] { keys.load(); });
-          });
-        });
-        kernel.when(kernel.less(0, count), [&] {
-          emitBlocks(first, [&](function_ref<void()> body) {
-            Index block = kernel.div(at.firstQuery, shape.queries);
-            backAndForth(count, kernel.add(kernel.add(turn, 1), block),
-                         [&](Index place) {
-                           enterTile(first, place);
-                           body();
-                         });
-          });
-        });
-      });
+  order->begin();
+  forEachTile([&] { forEachKeyHead([&] { keys.load(); }); });
+  emitBlocks([&](function_ref<void()> body) {
+    Index block = kernel.div(at.firstQuery, shape.queries);
+    Value isBack = kernel.equal(kernel.rem(block, 2), 1);
+    kernel.loop(0, count, 1, [&](Value place) {
+      Index last = kernel.sub(kernel.sub(count, 1), place);
+      enterTile(kernel.select(isBack, last, place));
+      body();
+    });
+  });
+  forEachTile([&] { forEachKeyHead([&] { keys.store(); }); });
+  order->end();
 }
 
-/// The blocks of queries with the tiles from key `first` on, at each of which
-/// `forEachTile` stands.
+/// The blocks of queries with the tiles at each of which `forEachTile` stands.
 void AllHeadsBackwardLoopNest::emitBlocks(
-    Index first, function_ref<void(function_ref<void()>)> forEachTile) {
+    function_ref<void(function_ref<void()>)> forEachTile) {
   // Sums in f32 are of few terms, but a warp takes long to add them to others.
   auto withSums = [&](bool areAddedHere, function_ref<void()> body) {
     if (areAddedHere)
@@ -227,12 +198,12 @@ void AllHeadsBackwardLoopNest::emitBlocks(
     if (areAddedHere)
       point.storeSums();
   };
-  Value areFirst = kernel.equal(first, at.getFirstKey());
   withSums(shape.isNear, [&] {
     at.forEachBlock([&](Value firstOfBlock) {
       at.enterBlock(firstOfBlock);
-      if (!launch.keyRows)
-        kernel.when(areFirst, [&] { clearQueryGradient(); });
+      if (order)
+        kernel.when(kernel.equal(at.chunk, at.getCopy()),
+                    [&] { clearQueryGradient(); });
       if (unit)
         kernel.store(kernel.constantI64(0), areLoaded);
       withSums(!shape.isNear, [&] {
@@ -242,12 +213,14 @@ void AllHeadsBackwardLoopNest::emitBlocks(
           kernel.when(block.some, [&] { emitBlock(); });
         });
       });
+      if (order)
+        order->endTurn();
     });
   });
 }
 
 /// Of the block, of all heads, and behind the last block of its padding. So it
-/// is in the cache when the first tiles add to it.
+/// is in the cache when the first item of a copy adds to it.
 void AllHeadsBackwardLoopNest::clearQueryGradient() {
   Index padded = arguments.getSize(*launch.queryGradient, 3);
   Value isLast = kernel.less(at.getLength(pos::Side::query),
@@ -257,7 +230,7 @@ void AllHeadsBackwardLoopNest::clearQueryGradient() {
   kernel.loop(0, tiles.heads, 1, [&](Value number) {
     kernel.clear(
         arguments.getAddress(*launch.queryGradient,
-                             {at.chunk, at.batch, number, at.firstQuery}),
+                             {at.getCopy(), at.batch, number, at.firstQuery}),
         kernel.mul(rows, shape.headRow));
   });
 }
@@ -298,6 +271,8 @@ void AllHeadsBackwardLoopNest::emitBlock() {
   emitProducts(low, high);
   mask.emitLanes(low, high);
   payloads.emit(low, high);
+  if (order)
+    order->awaitTurn();
   addGradients(low, high);
   gradientWindow.addTo(launch.tableGradients, at.getSum(), at.batch, entry);
 }
@@ -360,9 +335,6 @@ void AllHeadsBackwardLoopNest::emitProduct(const Rows &rows, Value packed,
   for (int64_t r = 0; r < shape.rows; ++r)
     tileRows.push_back({kernel.advance(
         rows.base, {kernel.mul(kernel.add(group, r), rows.stride)})});
-  for (int64_t r = shape.rows; r < 2 * shape.rows; ++r)
-    kernel.prefetch(rows.base, {kernel.mul(kernel.add(group, r), rows.stride)},
-                    dim, CacheLevel::First);
   RegisterTile tile;
   tile.rows = tileRows;
   tile.base = packed;
@@ -371,6 +343,22 @@ void AllHeadsBackwardLoopNest::emitProduct(const Rows &rows, Value packed,
   tile.count = dim;
   if (shape.isNear)
     tile.alignment = 16;
+  // The rows of the next group, a few lines at a time: a cache that is asked
+  // for many at once lets the product wait for them.
+  int64_t lines = llvm::divideCeil(dim, cacheLine);
+  int64_t together = llvm::divideCeil(shape.rows * lines * tile.unroll, dim);
+  Index next = kernel.add(group, shape.rows);
+  tile.meanwhile = [&](Index step) {
+    Index first = kernel.mul(kernel.div(step, tile.unroll), together);
+    for (int64_t number = 0; number < together; ++number) {
+      Index line = kernel.add(first, number);
+      Index row = kernel.add(next, kernel.div(line, lines));
+      kernel.prefetch(rows.base,
+                      {kernel.mul(row, rows.stride),
+                       kernel.mul(kernel.rem(line, lines), cacheLine)},
+                      1, CacheLevel::First);
+    }
+  };
   Values results = emitTile(kernel, tile, initial);
   for (auto [place, result] : llvm::enumerate(results))
     kernel.storeVector(result, to,
@@ -440,7 +428,7 @@ void AllHeadsBackwardLoopNest::addGradients(Index low, Index high) {
 void AllHeadsBackwardLoopNest::addQueryGradient(Index low, Index high) {
   int64_t row = shape.headRow;
   Value base = arguments.getAddress(
-      *launch.queryGradient, {at.chunk, at.batch, at.head, at.firstQuery});
+      *launch.queryGradient, {at.getCopy(), at.batch, at.head, at.firstQuery});
   if (shape.unpacksKeys)
     keys.unpackKeys();
   Value slabs = keys.getSlabs();
@@ -448,11 +436,14 @@ void AllHeadsBackwardLoopNest::addQueryGradient(Index low, Index high) {
     Value from = tiles.getRow(tiles.gradients, at.head, group);
     Value to = kernel.advance(base, {kernel.mul(group, row)});
     SmallVector<TileRow> rows = getTileRows(from, shape.rows, shape.keys);
-    kernel.prefetch(to, {shape.rows * row}, shape.rows * row,
-                    CacheLevel::First);
     keys.forEachSlab(slabs, [&](Index lane, int64_t vectors, Value slab) {
       RegisterTile tile = keys.getSlabTile(slab, vectors, 0, at.keyCount);
       tile.rows = rows;
+      tile.meanwhile = [&](Index step) { // likewise, a row at a time
+        Index next = kernel.add(kernel.div(step, tile.unroll), shape.rows);
+        kernel.prefetch(to, {kernel.mul(next, row), lane},
+                        vectors * kernel.width(), CacheLevel::First);
+      };
       addTile(kernel, tile, kernel.advance(to, {lane}), row);
     });
   });

@@ -141,8 +141,8 @@ void AllHeadsUnitProducts::addKeyGradient(const Steps &steps, Value columns,
 void AllHeadsUnitProducts::addQueryGradient(const Steps &steps) {
   int64_t words = shape.keys / 2;
   Value base = at.arguments.getAddress(
-      *at.launch.queryGradient,
-      {at.chunk, at.batch, at.head, kernel.add(at.firstQuery, steps.firstRow)});
+      *at.launch.queryGradient, {at.getCopy(), at.batch, at.head,
+                                 kernel.add(at.firstQuery, steps.firstRow)});
   UnitProduct product;
   product.a = kernel.advance(gradientRows, {kernel.mul(steps.firstRow, words)});
   product.aStride = words;

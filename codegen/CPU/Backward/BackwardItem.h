@@ -38,9 +38,23 @@ struct BackwardItem {
   mlir::Value reserveNear(int64_t words, llvm::StringRef name) {
     return scratch.at(kernel, scratch.layout.reserveHeld(words, name));
   }
-  /// The number of the item among those of its head, whose sums over scores are
-  /// its own.
-  Index getSum() { return kernel.add(kernel.mul(chunk, countParts()), part); }
+  /// The item's sums over scores, of which each item of a head has its own, or
+  /// for a while, where items take turns.
+  Index getSum() {
+    if (launch.order)
+      return kernel.rem(chunk, countSums());
+    return kernel.add(kernel.mul(chunk, countParts()), part);
+  }
+  /// Where items take turns.
+  Index countSums() {
+    return kernel.min(arguments.getSize(launch.order->progress, 1),
+                      BackwardLaunch::Order::mostSums);
+  }
+  /// Its copy of dQ, likewise.
+  Index getCopy() {
+    Index copies = arguments.getSize(*launch.queryGradient, 0);
+    return launch.order ? kernel.rem(chunk, copies) : chunk;
+  }
   /// Parts of the queries.
   Index countParts() {
     return launch.keyRows ? arguments.getSize(*launch.keyRows, 0) : Index(1);
@@ -118,9 +132,10 @@ void createBackward(const Lowering &lowering, llvm::StringRef suffix,
                          target.near.bytes / 4));
   auto items = [&](KernelBuilder &kernel, ArgumentBlock &arguments) {
     Index heads = launch.weights ? 1 : arguments.getSize(launch.sites.key, 1);
-    llvm::SmallVector<ItemAxis> axes{
-        arguments.getSize(launch.sites.key, 0), heads,
-        arguments.getSize(*launch.queryGradient, 0)};
+    Index chunks = launch.order ? arguments.getSize(launch.order->progress, 1)
+                                : arguments.getSize(*launch.queryGradient, 0);
+    llvm::SmallVector<ItemAxis> axes{arguments.getSize(launch.sites.key, 0),
+                                     heads, chunks};
     if (launch.keyRows)
       axes.push_back(arguments.getSize(*launch.keyRows, 0));
     return ItemSpace(kernel, axes);
@@ -130,14 +145,20 @@ void createBackward(const Lowering &lowering, llvm::StringRef suffix,
     ScratchMemory scratch(kernel, layout, far);
     BackwardItem at{kernel, arguments, launch, scratch};
     LoopNest nest(at);
-    items.forEach([&](const Item &item) {
+    auto runItem = [&](const Item &item) {
       at.batch = item[0];
       at.kvHead = item[1];
       at.chunk = item[2];
       if (launch.keyRows)
         at.part = item[3];
       nest.emitItem();
-    });
+    };
+    if (!launch.order)
+      return items.forEach(runItem);
+    auto take = [&]() -> Index {
+      return kernel.countUp(arguments.getAddress(launch.order->begun, {0}));
+    };
+    items.forEachTaken(take, runItem);
   };
   // Called after `run`, which hands the memory out.
   auto scratchBytes = [&](KernelBuilder &, ArgumentBlock &) {

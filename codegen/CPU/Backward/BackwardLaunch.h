@@ -44,10 +44,26 @@ struct BackwardLaunch : PayloadSums {
   PartialSum keyRows;
   llvm::SmallVector<PartialSum> valueRows;
 
+  /// Where items take turns (ItemOrder.h), i64 that are zero at first: how many
+  /// items have been begun, [1], and how many blocks of queries an item has
+  /// done with, [B, items].
+  struct Order {
+    /// Of dQ: each is cleared, added to and added up, so two take 0.96 of a
+    /// backward's time with four; with one, two threads wait for each other.
+    static constexpr int64_t copies = 2;
+    /// Sums over scores are large where they are of offsets; so many threads
+    /// have one each.
+    static constexpr int64_t mostSums = 16;
+
+    unsigned begun, progress;
+  };
+  std::optional<Order> order;
+
   // Cleared by their items (of rows of offsets what is seen): [chunks, B, H,
   // rows, row] x f32.
 
-  /// Lq rounded up likewise, rows of d.
+  /// Lq rounded up likewise, rows of d. Where items take turns there are
+  /// Order::copies.
   PartialSum queryGradient;
   /// Likewise, padded rows of the table: the sums of P per row of those of
   /// plan.weightedRows, where their gradients are wanted, and gradients of

@@ -58,6 +58,16 @@ void x86::emitFlushingCall(KernelBuilder &kernel, LLVM::LLVMFuncOp function,
   access("llvm.x86.sse.ldmxcsr", before);
 }
 
+void x86::emitYield(KernelBuilder &kernel) {
+  constexpr int64_t schedYield = 24;
+  LLVM::InlineAsmOp::create(
+      kernel.builder, kernel.loc, TypeRange(kernel.i64),
+      kernel.constantI64(schedYield), /*asm_string=*/"syscall",
+      /*constraints=*/"={rax},{rax},~{rcx},~{r11},~{memory}",
+      /*has_side_effects=*/true, /*is_align_stack=*/false,
+      LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+}
+
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//

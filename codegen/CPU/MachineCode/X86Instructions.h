@@ -33,6 +33,10 @@ mlir::Value emitBf16Dot(KernelBuilder &kernel, mlir::Value sum, mlir::Value a,
 void emitFlushingCall(KernelBuilder &kernel, mlir::LLVM::LLVMFuncOp function,
                       mlir::ValueRange arguments);
 
+/// Linux's sched_yield: a thread that waits for another one may stand in its
+/// way, where there are fewer processors than threads.
+void emitYield(KernelBuilder &kernel);
+
 /// The tiles of AMX (AMX-TILE and AMX-BF16), all of 16 rows of 64 bytes.
 const MatrixUnit &getTiles();
 
