@@ -229,7 +229,9 @@ private:
   }
 
   /// Whether there are as many operations for each byte of Q, dO and dQ, which
-  /// pass once for the tiles that are kept.
+  /// pass once for the tiles that are kept: more than leastFlopsPerByte, since
+  /// K and V pass, too, and of a small cache by half, so that many heads keep
+  /// more tiles in a large one.
   bool hasSmallTraffic(int64_t flopsPerByte) const {
     int64_t flops = 2 * (3 * headDim + 2 * valueDim) * tiles * keys;
     return flops >= flopsPerByte * 4 * (headDim + valueDim + headRow);

@@ -42,8 +42,7 @@ def test_values(target, mask, set_threads):
 @pytest.mark.parametrize("use", ["talking_heads", "dape(kerple_log)"])
 @pytest.mark.parametrize("lengths", [(QUERIES, KEYS), (1, KEYS), (700, 700)], ids=str)
 def test_bits_do_not_depend_on_threads(use, target, lengths, set_threads, seed):
-    """Also with more threads than processors, which wait for each other: first for dQ, then,
-    as many as there are items, for sums over scores."""
+    """Also with more threads than processors, as many as there are items."""
     torch.manual_seed(seed)
     uses = ["causal", far_or_near, use]
     dtype = targets.DTYPES[target]
