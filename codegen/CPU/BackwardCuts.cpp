@@ -35,9 +35,12 @@ private:
   Value floorDiv(Value a, Value b) const {
     return sizes.create<arith::DivSIOp>(a, sizes.max(b, one));
   }
-  Value wantItems(int64_t items) const {
+  Value wantItems(Value items) const {
     Value by = ofAllHeads ? batch : sizes.mul(batch, keyHeads);
-    return sizes.ceilDiv(sizes.constant(items), sizes.max(by, one));
+    return sizes.ceilDiv(items, sizes.max(by, one));
+  }
+  Value wantItems(int64_t items) const {
+    return wantItems(sizes.constant(items));
   }
   Value countBytes(ArrayRef<Value> extents, int64_t words) const;
   Value countSumBytes() const;
@@ -79,9 +82,8 @@ BackwardCuts Cutter::cutInOrder() const {
   Value areFar = sizes.min(floorDiv(passing, sizes.constant(secondCache)), one);
   Value fewer =
       sizes.mul(areFar, sizes.constant(leastNearItems - leastItemsOfAllHeads));
-  Value least = sizes.ceilDiv(
-      sizes.create<arith::SubIOp>(sizes.constant(leastNearItems), fewer),
-      sizes.max(batch, one));
+  Value least = wantItems(
+      sizes.create<arith::SubIOp>(sizes.constant(leastNearItems), fewer));
   Value tilesOfItem =
       sizes.min(sizes.constant(shape.tiles), floorDiv(tiles, least));
   Value items = sizes.ceilDiv(tiles, sizes.max(tilesOfItem, one));
