@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import torch
 from host import by_vendor
-from peak import peak, tiles
+from peak import peak, tiles, unit
 from rows import DTYPES, Row, Settings, both, flops, forward, inputs
 from timing import Rounds
 
@@ -97,7 +97,7 @@ def share(settings: Settings) -> Iterator[Row]:
                 rates.append(cost * flops(shape, False) / seconds)
                 shares.append(100 * rates[-1] / most)
             shares.sort()
-            note = f"{statistics.median(rates) / 1e9:.0f} GFLOP/s"
+            note = f"{statistics.median(rates) / 1e9:.0f} GFLOP/s, peak of {unit(dtype)}"
             if dtype == "bf16" and (most := tiles(settings.threads)):
                 note += f", {100 * statistics.median(rates) / most:.0f} % of that of tiles"
             yield Row(

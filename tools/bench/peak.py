@@ -19,12 +19,15 @@ def machine(threads: int) -> dict:
 
 
 @functools.cache
-def _unit(dtype: str) -> str:
-    """The vector unit that multiplies `dtype` fastest: bf16 is converted to f32 where its
-    dots are slower."""
-    units = machine(1)["units"]
+def unit(dtype: str) -> str:
+    """The vector unit that multiplies `dtype` fastest, of those that the chosen target
+    (``SEXTANT_TARGET``) runs on: bf16 is converted to f32 where its dots are slower."""
+    found = machine(1)
     kinds = ("f32", "bf16 dot") if dtype == "bf16" else ("f32",)
-    return max((u for u in units if u.startswith(kinds)), key=lambda u: units[u]["peak"])
+    units = [u for u in found["units"] if u.startswith(kinds)]
+    if found[dtype] == "cpu:avx2":
+        units = [u for u in units if u.endswith("256 bits")]
+    return max(units, key=lambda u: found["units"][u]["peak"])
 
 
 @functools.cache
@@ -34,7 +37,6 @@ def tiles(threads: int) -> float:
 
 
 def peak(dtype: str, threads: int) -> float:
-    """FLOP/s of `threads` threads together on the vector unit that multiplies `dtype`
-    fastest, at the clock that the processor has now: under heavy work some have a lower
-    one than at rest."""
-    return backend.compiler().flops(_unit(dtype), threads, CALLS)
+    """FLOP/s of `threads` threads together on the unit of `dtype`, at the clock that the
+    processor has now: under heavy work some have a lower one than at rest."""
+    return backend.compiler().flops(unit(dtype), threads, CALLS)
