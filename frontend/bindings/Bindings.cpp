@@ -11,6 +11,8 @@
 #include "frontend/bindings/Inspect.h"
 #include "frontend/bindings/ModelFunctions.h"
 #include "frontend/bindings/Session.h"
+#include "frontend/bindings/Surroundings.h"
+#include <cstdlib>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -271,6 +273,42 @@ static void bindCompilation(py::module_ &m) {
       "millisecond.");
 }
 
+/// What asks nothing of the compiler and takes none of its locks.
+static void bindSurroundings(py::module_ &m) {
+  m.def(
+      "read_environment",
+      [](const std::vector<std::string> &names) {
+        py::tuple values(names.size());
+        for (size_t i = 0; i < names.size(); ++i)
+          if (const char *value = std::getenv(names[i].c_str()))
+            values[i] = py::reinterpret_steal<py::object>(
+                PyUnicode_DecodeFSDefault(value));
+          else
+            values[i] = py::none();
+        return values;
+      },
+      py::arg("names"),
+      "Variables of the environment as they are now, None for each that is not "
+      "set.");
+  m.def(
+      "find_definitions",
+      [](const std::vector<std::string> &folders,
+         const std::vector<std::string> &names) {
+        std::vector<FileVersion> found = findDefinitions(folders, names);
+        py::tuple files(found.size());
+        for (size_t i = 0; i < found.size(); ++i)
+          files[i] = py::make_tuple(
+              py::reinterpret_steal<py::object>(
+                  PyUnicode_DecodeFSDefault(found[i].path.c_str())),
+              found[i].nanoseconds, found[i].bytes, found[i].number);
+        return files;
+      },
+      py::arg("folders"), py::arg("names"),
+      "The file of each encoding in the first folder that has it, as (path, "
+      "time of change in nanoseconds, bytes, number); what none has is left "
+      "out.");
+}
+
 static void bindDefinitions(py::module_ &m) {
   m.def(
       "list_encodings",
@@ -358,6 +396,7 @@ PYBIND11_MODULE(_compiler, m) {
   m.doc() = "Sextant's compiler";
   bindFailure(m);
   bindCompilation(m);
+  bindSurroundings(m);
   bindDefinitions(m);
   bindParameters(m);
   bindFunctions(m);

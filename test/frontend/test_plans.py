@@ -94,6 +94,18 @@ def test_an_edited_definition_counts(q, folder):
     torch.testing.assert_close(attend(q, "tilt"), expected(q, 0.75), **close)
 
 
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_a_backward_has_the_definition_of_its_forward(q, folder, target):
+    """Though it was edited in between."""
+    write_tilt(folder, 0.25)
+    q.requires_grad_()
+    (want,) = torch.autograd.grad(expected(q, 0.25).square().sum(), q)
+    out = sextant.attention(q, q, q, ["tilt"], target=target)
+    write_tilt(folder, 0.75)
+    (grad,) = torch.autograd.grad(out.square().sum(), q)
+    torch.testing.assert_close(grad, want, atol=1e-5, rtol=1e-5)  # roundings of f32
+
+
 def count_mappings():
     return len(Path("/proc/self/maps").read_text().splitlines())
 

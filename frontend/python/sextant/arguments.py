@@ -29,6 +29,8 @@ def named_params(params) -> dict[str, torch.Tensor]:
             raise TypeError(f"the names of params must be strings, got {name!r}")
         if not name:
             raise ValueError("a parameter of params has an empty name")
+        if "\n" in name:
+            raise ValueError(f"the name of a parameter has one line, got {name!r}")
     return dict(params)
 
 
@@ -190,8 +192,11 @@ def converted_params(
 
     def convert(name: str, tensor: torch.Tensor) -> torch.Tensor:
         label, param = f'parameter "{name}"', known[name]
-        found = _to_int32(label, tensor) if param.element == "i32" else tensor.to(compute)
-        return _near(label, found, param.dims)
+        if param.element == "i32":
+            tensor = _to_int32(label, tensor)
+        elif tensor.dtype != compute:
+            tensor = tensor.to(compute)
+        return _near(label, tensor, param.dims)
 
     return {name: convert(name, tensor) for name, tensor in named.items()}
 
@@ -199,7 +204,7 @@ def converted_params(
 def _near(label: str, tensor: torch.Tensor, dims: Sequence[str]) -> torch.Tensor:
     """The tensor, or a copy if its elements lie farther apart than kernels count, in 32
     bits; batch and head they count apart from the others."""
-    if tensor.untyped_storage().nbytes() <= _INT32.max:
+    if tensor.is_contiguous() and tensor.numel() <= _INT32.max:
         return tensor
 
     def reach(names: Sequence[str]) -> int:

@@ -7,9 +7,10 @@ from numbers import Real
 
 import torch
 
-from . import arguments, attention_operators, shards  # noqa: F401 (registers the operators)
+from . import arguments, attention_operators, shards
 from .checks import check_count, check_flag
-from .definitions import EncodingLike, split
+from .definitions import EncodingLike, split, split_once
+from .listeners import unheard
 from .tensor_checks import check_tensor
 
 
@@ -97,50 +98,41 @@ def attention(
             "encodings is a list, got a tensor: a mask or a bias is given to an encoding that "
             'reads it, in params, as in ["padding"] with {"padding.visible": mask}'
         )
-    spelled, definitions = split(encodings)
     named = arguments.named_params(params)
     is_single = isinstance(value, torch.Tensor) or not isinstance(value, Sequence)
-    check_tensor("query", query)
-    check_tensor("key", key)
-    if is_single:
-        check_tensor("value", value)
-    elif not value:
-        raise ValueError("value must hold at least one tensor")
-    else:
-        for i, tensor in enumerate(value):
-            check_tensor(f"value[{i}]", tensor)
-    for label, positions in (
-        ("query_positions", query_positions),
-        ("key_positions", key_positions),
-    ):
+    values = [value] if is_single else list(value)
+    given = [query, key, *values, *named.values()]
+    for positions in (query_positions, key_positions):
         if positions is not None:
-            check_tensor(label, positions)
-    for name, tensor in named.items():
-        check_tensor(f'params["{name}"]', tensor)
-    tensors = list(named.values())
-    is_number = isinstance(scale, _NUMBERS) and not isinstance(scale, bool)
-    # `math.isfinite` takes no symbol, which torch.compile makes of a scale that changes.
-    if scale is not None and not (is_number and scale - scale == 0):
-        raise ValueError(f"scale must be a finite number, got {scale!r}")
+            given.append(positions)
+    tensors = unheard(given)
+    spelled, definitions = (split if tensors is None else split_once)(encodings)
+    if tensors is None or not values:
+        _check_tensors(query, key, value, named, query_positions, key_positions)
+    # What is as it mostly is need not be looked at closely: calls of a few tokens are short.
+    if scale is not None:
+        _check_scale(scale)
     if not isinstance(target, str):
         raise TypeError(f"target must be a string, got {type(target).__name__}")
-    check_flag("return_lse", return_lse)
-    check_flag("enable_gqa", enable_gqa)
-    check_flag("deterministic", deterministic)
+    if not (return_lse is False and enable_gqa is False and deterministic is True):
+        check_flag("return_lse", return_lse)
+        check_flag("enable_gqa", enable_gqa)
+        check_flag("deterministic", deterministic)
     if query_offset is not None:
         check_count("query_offset", query_offset, least=None)
     if heads_total is not None:
         check_count("heads_total", heads_total)
-    check_count("head_offset", head_offset, least=0)
+    if type(head_offset) is not int or head_offset != 0:
+        check_count("head_offset", head_offset, least=0)
     shards.check_distributed(query, spelled, definitions, named)
     arguments.check_groups(query, key, enable_gqa)
-    operators = torch.ops.sextant
-    operator = operators.attention if is_single else operators.attention_values
-    output, lse, _ = operator.default(
+    call = attention_operators.attention if is_single else attention_operators.attention_values
+    output, lse, _ = call(
+        tensors,
         query,
         key,
-        value if is_single else list(value),
-        tensors,
+        value if is_single else values,
+        list(named.values()),
         "\n".join(named),
         "\n".join(spelled),
         definitions,
@@ -158,4 +150,31 @@ def attention(
     return (output, lse) if return_lse else output
 
 
+def _check_tensors(query, key, value, named, query_positions, key_positions) -> None:
+    check_tensor("query", query)
+    check_tensor("key", key)
+    if isinstance(value, torch.Tensor) or not isinstance(value, Sequence):
+        check_tensor("value", value)
+    elif not value:
+        raise ValueError("value must hold at least one tensor")
+    else:
+        for i, tensor in enumerate(value):
+            check_tensor(f"value[{i}]", tensor)
+    for label, positions in (
+        ("query_positions", query_positions),
+        ("key_positions", key_positions),
+    ):
+        if positions is not None:
+            check_tensor(label, positions)
+    for name, tensor in named.items():
+        check_tensor(f'params["{name}"]', tensor)
+
+
 _NUMBERS = (Real, torch.SymFloat, torch.SymInt)
+
+
+def _check_scale(scale) -> None:
+    is_number = isinstance(scale, _NUMBERS) and not isinstance(scale, bool)
+    # `math.isfinite` takes no symbol, which torch.compile makes of a scale that changes.
+    if not (is_number and scale - scale == 0):
+        raise ValueError(f"scale must be a finite number, got {scale!r}")

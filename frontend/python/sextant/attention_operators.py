@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.autograd.function import _SingleLevelFunction
 
 from . import arguments, calls, definitions, operators, plans, targets
 from .declared import ParamInfo
+from .listeners import unheard
 from .operators import Operator
 from .tensor_checks import check_devices
 
@@ -26,6 +28,7 @@ _SETTINGS = (
     "Tensor? key_positions, float? scale, SymInt? query_offset, SymInt? heads_total, "
     "SymInt head_offset, bool deterministic, str target"
 )
+_LABEL = "sextant.attention"
 # Results beside the outputs that have no derivative, last in the list.
 _CONSTANT = 1
 
@@ -47,7 +50,7 @@ def _forward(*inputs):
     query, key, values, params, *settings, recorded = inputs
     values = _listed(values)
     call = calls.check(query, key, values, params, *settings)
-    wanted = plans.wanted_of(call.signature, recorded)
+    wanted = None if recorded is None else plans.wanted_of(call.signature, recorded)
     gradient = wanted is not None
     few = not gradient and query.is_cpu and query.shape[2] <= plans.FEW_QUERIES
     plan = plans.plan_for(call.request, call.signature, wanted, few)
@@ -100,22 +103,102 @@ def _backward_shapes(query, key, values, results, gradients, params, *settings):
     return [torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in like]
 
 
+def _whole(gradients: Sequence, results: Sequence) -> list[torch.Tensor]:
+    """Gradients of the results that have one, zeros where nobody asks."""
+    return [
+        torch.zeros_like(result) if gradient is None else gradient
+        for result, gradient in zip(results[: len(results) - _CONSTANT], gradients)
+    ]
+
+
 def _gradient(inputs, results, gradients):
     query, key, values, params, *settings, recorded = inputs
     listed = _listed(values)
-    count = len(results) - _CONSTANT
-    gradients = [
-        torch.zeros_like(result) if gradient is None else gradient
-        for result, gradient in zip(results[:count], gradients)
-    ]
-    dq, dk, *rest = torch.ops.sextant.attention_backward(
-        query, key, listed, results, gradients, params, *settings, recorded or ""
+    gradients = _whole(gradients, results)
+    given = [t for t in settings[3:5] if t is not None]
+    tensors = unheard([query, key, *listed, *results, *gradients, *params, *given])
+    dq, dk, *rest = attention_backward(
+        tensors, query, key, listed, results, gradients, params, *settings, recorded or ""
     )
     own, rest = rest[: len(listed)], rest[len(listed) :]
     names, uses, texts = settings[:3]
     rest = plans.of_trained(names, uses, texts, recorded, rest)
     own = own[0] if isinstance(values, torch.Tensor) else own
     return dq, dk, own, rest, *[None] * (len(settings) + 1)
+
+
+# ---- Calls that autograd alone listens to ----
+
+
+class _Recorded(_SingleLevelFunction):
+    """What autograd keeps of a call: the backward runs the plan of the forward, of the same
+    definitions, without looking for it again. (The call, its plan, the arguments that are no
+    tensors, how many values and parameters there are, the tensors) to the list of results."""
+
+    @staticmethod
+    def forward(ctx, call, plan, settings, counts, *tensors):
+        values, params, positions = _parted(tensors, counts, settings)
+        operands = [*tensors[:2], *values, *call.operands(params, *positions)]
+        results = tuple(plan.artifact.run("forward", operands))
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*results[-_CONSTANT:])
+        ctx.save_for_backward(*tensors, *results)
+        ctx.of_call = call, plan, settings, counts
+        return results
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        call, plan, settings, counts = ctx.of_call
+        saved = ctx.saved_tensors
+        results = saved[-len(gradients) :]
+        tensors = saved[: -len(gradients)]
+        values, params, positions = _parted(tensors, counts, settings)
+        asked = _whole(gradients, results)
+        recorded = "\n".join(plan.wanted)
+        if torch.is_grad_enabled() or unheard([*saved, *asked]) is None:
+            settings = [*settings[:3], *positions, *settings[5:]]
+            inputs = (*tensors[:2], list(values), list(params), *settings, recorded)
+            dq, dk, own, rest, *_ = _gradient(inputs, results, asked)
+        else:
+            operands = [*tensors[:2], *values, *results[:-2], results[-1], *asked]
+            operands += call.operands(params, *positions)
+            dq, dk, *rest = plan.artifact.run("backward", operands)
+            own, rest = rest[: len(values)], rest[len(values) :]
+            by_name = dict(zip(plan.wanted, rest))
+            rest = [_like(by_name.get(name), p) for name, p in zip(call.names, params)]
+        given = [None for each in positions if each is not None]
+        return None, None, None, None, dq, dk, *own, *rest, *given
+
+    @staticmethod
+    def _compiled_autograd_key(ctx):
+        return (ctx._autograd_function_id,)
+
+
+operators.name_function(_Recorded, "Differentiable_attention")
+
+
+def _like(gradient: torch.Tensor | None, param: torch.Tensor) -> torch.Tensor | None:
+    return None if gradient is None else gradient.to(param.dtype)
+
+
+def _parted(tensors: Sequence, counts: tuple[int, int], settings: Sequence):
+    """Values, parameters and positions (None without) among the tensors of a call."""
+    values, params = counts
+    given = iter(tensors[2 + values + params :])
+    positions = [next(given) if is_given else None for is_given in settings[3:5]]
+    return tensors[2 : 2 + values], tensors[2 + values : 2 + values + params], positions
+
+
+def _recorded(tensors: Sequence, arguments: Sequence):
+    query, key, values, params, *settings, _ = arguments
+    values = _listed(values)
+    call = calls.check(query, key, values, params, *settings)
+    wanted = plans.wanted_of(call.signature, plans.recorded_of(arguments, 3))
+    plan = plans.plan_for(call.request, call.signature, wanted)
+    settings[3:5] = [positions is not None for positions in settings[3:5]]
+    counts = len(values), len(params)
+    apply = _Recorded.apply  # type: ignore[attr-defined] # of its base in C++
+    return _structured(arguments, apply(call, plan, settings, counts, *tensors))
 
 
 # ---- torch.vmap: the new axis joins the batch, which every tensor but a parameter has ----
@@ -209,38 +292,35 @@ def _autocast(*inputs):
     return cast(query), cast(key), values, *rest
 
 
-def _register() -> None:
-    label = "sextant.attention"
-    for name, value, output in (
-        ("attention", "Tensor value", "Tensor output"),
-        ("attention_values", "Tensor[] values", "Tensor[] outputs"),
-    ):
-        operators.register(
-            Operator(
-                f"{name}(Tensor query, Tensor key, {value}, {_SETTINGS}, str? recorded) "
-                f"-> ({output}, Tensor lse, Tensor statistics)",
-                label,
-                _forward,
-                _forward_shapes,
-                _forward_batched,
-                _structured,
-                _gradient,
-                constant=_CONSTANT,
-                autocast=_autocast,
-                recorded=lambda inputs: (*inputs[:-1], plans.recorded_of(inputs, 3)),
-            )
-        )
-    operators.register(
+def _registered(name: str, value: str, output: str):
+    return operators.register(
         Operator(
-            "attention_backward(Tensor query, Tensor key, Tensor[] values, Tensor[] results, "
-            f"Tensor[] gradients, {_SETTINGS}, str recorded) -> Tensor[]",
-            label,
-            _backward,
-            _backward_shapes,
-            _backward_batched,
-            lambda inputs, results: results,
+            f"{name}(Tensor query, Tensor key, {value}, {_SETTINGS}, str? recorded) "
+            f"-> ({output}, Tensor lse, Tensor statistics)",
+            _LABEL,
+            _forward,
+            _forward_shapes,
+            _forward_batched,
+            _structured,
+            _gradient,
+            constant=_CONSTANT,
+            autocast=_autocast,
+            recorded=lambda inputs: (*inputs[:-1], plans.recorded_of(inputs, 3)),
+            unheard=_recorded,
         )
     )
 
 
-_register()
+attention = _registered("attention", "Tensor value", "Tensor output")
+attention_values = _registered("attention_values", "Tensor[] values", "Tensor[] outputs")
+attention_backward = operators.register(
+    Operator(
+        "attention_backward(Tensor query, Tensor key, Tensor[] values, Tensor[] results, "
+        f"Tensor[] gradients, {_SETTINGS}, str recorded) -> Tensor[]",
+        _LABEL,
+        _backward,
+        _backward_shapes,
+        _backward_batched,
+        lambda inputs, results: results,
+    )
+)

@@ -116,6 +116,16 @@ def compiler() -> _Compiler:
 
 
 @functools.cache
+def surroundings() -> ModuleType:
+    """The compiler's functions that read the environment and look for files: none of its locks
+    is theirs, so that they are called as they are."""
+    compiler()
+    from . import native
+
+    return native.module
+
+
+@functools.cache
 def operators():
     """Loads the runtime's operators into torch."""
     library = PACKAGE / "libsextant_torch.so"

@@ -9,14 +9,15 @@ checked: calls that look alike are checked once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from . import arguments, definitions, initial, targets
-from .declared import Signature
+from . import arguments, definitions, targets
+from .declared import ParamInfo, Signature
 from .definitions import Located
+from .initial import FrozenParams
 from .plans import Request
 from .shards import HeadShard, head_shard
 from .tensor_checks import Like, check_devices
@@ -26,6 +27,7 @@ from .tensor_checks import Like, check_devices
 class Checked:
     """What holds for every call with tensors like these and these settings.
 
+    ``frozen``: parameters that are made, of all heads where the call has a part of them.
     ``tail``: how many queries follow those of the call, of which a kernel reads the extent
     of a tensor.
     """
@@ -36,6 +38,7 @@ class Checked:
     compute: torch.dtype
     device: torch.device
     request: Request
+    frozen: FrozenParams
     shard: HeadShard | None
     tail: int
 
@@ -45,7 +48,11 @@ class Checked:
         named = arguments.converted_params(
             self.signature, dict(zip(self.names, params)), self.compute
         )
-        tensors = made_params(self.signature, named, self.extents, self.compute, self.device, self.shard)
+        made = self.frozen.tensors()
+        if self.shard is not None:
+            by_name = self.signature.by_name
+            made = {n: self.shard.part(by_name[n], t, self.extents) for n, t in made.items()}
+        tensors = in_order(self.signature, named | made)
         for side, positions in (("query", query_positions), ("key", key_positions)):
             if positions is not None:
                 label = f"{side}_positions"
@@ -56,23 +63,13 @@ class Checked:
         return tensors
 
 
-def made_params(
-    signature: Signature,
-    named: dict[str, torch.Tensor],
-    extents: dict[str, int],
-    compute: torch.dtype,
-    device: torch.device,
-    shard: HeadShard | None = None,
-) -> list[torch.Tensor]:
-    """Parameters in the order of a kernel's operands; frozen ones that are not among
-    ``named`` are made from their definitions."""
-    made = [p for p in signature.params if p.name not in named]
-    if made:
-        whole = extents if shard is None else shard.whole(extents)
-        defaults = initial.frozen(signature, made, whole, compute, device)
-        if shard is not None:
-            defaults |= {p.name: shard.part(p, defaults[p.name], extents) for p in made}
-        named = named | defaults
+def made(signature: Signature, names: Container[str]) -> list[ParamInfo]:
+    """The parameters that a call does not give, which has those of ``names``."""
+    return [p for p in signature.params if p.name not in names]
+
+
+def in_order(signature: Signature, named: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """Parameters in the order of a kernel's operands."""
     return [named[p.name] for p in signature.params]
 
 
@@ -82,7 +79,7 @@ def check(
     """Checks a call against its encodings: the arguments of the operators of attention."""
     located = definitions.locate(definitions.of_lines(uses))
     return _check(
-        targets.chosen(),
+        definitions.environment(),
         Like.of(query),
         Like.of(key),
         tuple(map(Like.of, values)),
@@ -98,7 +95,7 @@ def check(
 
 @functools.lru_cache(maxsize=1024)
 def _check(
-    _chosen: str | None,
+    environment: tuple[str | None, ...],
     query: Like,
     key: Like,
     values: tuple[Like, ...],
@@ -162,9 +159,12 @@ def _check(
         heads if signature.all_heads else 0,
         deterministic,
         targets.are_long(target, query),
+        environment,
     )
+    whole = extents if shard is None else shard.whole(extents)
+    frozen = FrozenParams(signature, made(signature, named), whole, compute, query.device)
     return Checked(
-        signature, list(named), extents, compute, query.device, request, shard, tail
+        signature, list(named), extents, compute, query.device, request, frozen, shard, tail
     )
 
 

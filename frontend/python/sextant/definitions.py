@@ -89,6 +89,22 @@ def split(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
     return tuple(spelled), "".join(definitions.values())
 
 
+def split_once(encodings: Iterable[EncodingLike]) -> tuple[tuple[str, ...], str]:
+    """As `split`, which is asked once about the same names. Not for `torch.compile`, which
+    warns of what is remembered."""
+    if isinstance(encodings, (list, tuple)) and set(map(type, encodings)) == _NAMES_ALONE:
+        return _split_names(tuple(encodings))
+    return split(encodings)
+
+
+_NAMES_ALONE = {str}
+
+
+@functools.lru_cache(maxsize=1024)
+def _split_names(encodings: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    return split(encodings)
+
+
 def _check_apart(traced: tuple[str, ...], by_name: tuple[str, ...]) -> None:
     """A name means one encoding: where a traced function has the name of an installed
     one, no text of a list (``by_name``) may name that."""
@@ -160,11 +176,14 @@ def first_folders() -> str:
 def _search_path() -> _SearchPath:
     """The folders as the environment names them now: asked several times in every call of
     an attention, so what follows from the same environment is remembered."""
-    get = os.environ.get
-    user = _user_folder(get("XDG_DATA_HOME"), get("HOME"))
+    data, home, listed = backend.surroundings().read_environment(_OF_FOLDERS)
+    user = _user_folder(data, home)
     # The compiler speaks of what it is told and finds no folder; this one need not be there.
     first = (*_own_folders.get(), user) if user and os.path.isdir(user) else _own_folders.get()
-    return _path_of(first, get("SEXTANT_PATH"))
+    return _path_of(first, listed)
+
+
+_OF_FOLDERS = ("XDG_DATA_HOME", "HOME", "SEXTANT_PATH")
 
 
 @functools.lru_cache(maxsize=64)
@@ -242,18 +261,9 @@ def _used_names(spelled: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _version(path: str) -> tuple | None:
-    """A file as it is now; None without it."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return (path, status.st_mtime_ns, status.st_size, status.st_ino)
-
-
 class Located(NamedTuple):
     """Uses, the folders that are searched first, and the files that the uses name as they
-    are now (`_version`): what the compiler answers for the same is the same."""
+    are now (path, time, size, number): what the compiler answers for the same is the same."""
 
     spelled: tuple[str, ...]
     first: str
@@ -264,16 +274,9 @@ def locate(spelled: tuple[str, ...]) -> Located:
     """Where uses are defined now. A definition may be edited, or another may come before it
     on the path, at any time."""
     path = _search_path()
-    found = []
-    for name in _used_names(spelled):
-        for folder in path.folders:
-            # An encoding is a file, or a folder that holds it.
-            if version := _version(f"{folder}/{name}.mlir") or _version(
-                f"{folder}/{name}/{name}.mlir"
-            ):
-                found.append(version)
-                break
-    return Located(spelled, path.first, tuple(found))
+    names = _used_names(spelled)
+    files = backend.surroundings().find_definitions(path.folders, names) if names else ()
+    return Located(spelled, path.first, files)
 
 
 def sampler(name: str) -> Path | None:
@@ -286,14 +289,16 @@ def sampler(name: str) -> Path | None:
     return None
 
 
-def environment() -> tuple[str, ...]:
+def environment() -> tuple[str | None, ...]:
     """What of the environment compiled programs depend on. ``SEXTANT_CHECK``, what they
     look after besides: with "reads" every read of a definition outside of a parameter is
     an error that names it, with "launches" launches stay apart that are one otherwise.
     ``SEXTANT_CODE``: with "quick" machine code is made in half the time, and runs
     slowly. ``SEXTANT_TARGET``: which target "cpu" is."""
-    names = ("SEXTANT_CHECK", "SEXTANT_CODE", "SEXTANT_TARGET")
-    return tuple(os.environ.get(name, "") for name in names)
+    return backend.surroundings().read_environment(_OF_PROGRAMS)
+
+
+_OF_PROGRAMS = ("SEXTANT_CHECK", "SEXTANT_CODE", "SEXTANT_TARGET")
 
 
 def signature(encodings: Iterable[EncodingLike]) -> Signature:

@@ -128,32 +128,45 @@ _MOST_FROZEN = 256
 _frozen: dict[tuple, torch.Tensor] = {}  # the oldest one is first
 
 
-def frozen(
-    signature: Signature,
-    wanted: list[ParamInfo],
-    extents: dict[str, int],
-    dtype: torch.dtype,
-    device: torch.device,
-) -> dict[str, torch.Tensor]:
-    """Frozen parameters made from their definitions; the last ones are
-    remembered by shape and device."""
-    shapes = definitions.shapes(signature, extents)
-    names = ("heads", "kv_heads", "head_dim", "value_dim", "model")
-    sizes = tuple(extents[name] for name in names)
-    result = {}
-    for param in wanted:
-        # Slopes are made once for all tokens of a text that is decoded.
-        known = tuple(extents.values()) if param.starts_with_call else sizes
-        key = (signature, param.name, shapes[param.name], dtype, device, *known)
-        found = _frozen.get(key)
-        if found is None:
-            found = values(signature, [param], extents, 0, dtype)[param.name].to(device)
-            _frozen[key] = found
-            if device.type == "cpu":  # a stream of a GPU may still have to read one
-                for oldest in list(_frozen)[:-_MOST_FROZEN]:
-                    _frozen.pop(oldest, None)
-        result[param.name] = found
-    return result
+class FrozenParams:
+    """Frozen parameters of calls with the same extents, made from their definitions; the last
+    ones of all calls are remembered by shape and device."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        wanted: Sequence[ParamInfo],
+        extents: dict[str, int],
+        dtype: torch.dtype,
+        device: torch.device,
+    ):
+        self._signature, self._extents = signature, extents
+        self._dtype, self._device = dtype, device
+        shapes = definitions.shapes(signature, extents) if wanted else {}
+        names = ("heads", "kv_heads", "head_dim", "value_dim", "model")
+        sizes = tuple(extents[name] for name in names)
+        self._keys = {}
+        for param in wanted:
+            # Slopes are made once for all tokens of a text that is decoded.
+            known = tuple(extents.values()) if param.starts_with_call else sizes
+            shape = shapes[param.name]
+            self._keys[param] = (signature, param.name, shape, dtype, device, *known)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The parameters by name."""
+        result = {}
+        for param, key in self._keys.items():
+            found = _frozen.get(key)
+            result[param.name] = self._make(param, key) if found is None else found
+        return result
+
+    def _make(self, param: ParamInfo, key: tuple) -> torch.Tensor:
+        made = values(self._signature, [param], self._extents, 0, self._dtype)[param.name]
+        made = _frozen[key] = made.to(self._device)
+        if self._device.type == "cpu":  # a stream of a GPU may still have to read one
+            for oldest in list(_frozen)[:-_MOST_FROZEN]:
+                _frozen.pop(oldest, None)
+        return made
 
 
 def project_(

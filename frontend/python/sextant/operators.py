@@ -1,7 +1,8 @@
 """Operators of PyTorch with derivatives, batching and autocast.
 
-Eager code, `torch.compile`, `torch.func.grad` and `torch.vmap` come by the same door: an
-operator with a kernel below autograd, an autograd function above, and a rule of batching.
+`torch.compile`, `torch.func.grad` and `torch.vmap` come by the same door: an operator with
+a kernel below autograd, an autograd function above, and a rule of batching. Eager code that
+nobody but autograd listens to goes around it, to the same function and the same kernel.
 The function is one of a single level, since functorch itself calls the operator level by
 level; `torch.library.register_autograd` makes one that functorch refuses. Forward mode
 and second derivatives are refused: PyTorch's own answer to a missing formula is a tangent
@@ -44,6 +45,8 @@ class Operator:
     ``structure``: from arguments and the list of results to what the schema says.
     ``autocast``: from arguments to arguments in the types of autocast. ``recorded``: from
     arguments to those of a call that autograd records, which may have to keep more.
+    ``unheard``: from the tensors among the arguments and the arguments to results, of a call
+    that autograd records and nobody else hears of.
     """
 
     schema: str
@@ -56,14 +59,17 @@ class Operator:
     constant: int = 0
     autocast: Callable[..., Sequence] | None = None
     recorded: Callable[[Sequence], Sequence] | None = None
+    unheard: Callable[[Sequence, Sequence], Any] | None = None
 
     @property
     def name(self) -> str:
         return self.schema.split("(", 1)[0]
 
 
-def register(operator: Operator) -> None:
-    """Makes ``torch.ops.sextant.<name>`` of it."""
+def register(operator: Operator) -> Callable:
+    """Makes ``torch.ops.sextant.<name>`` of it. Calls are made by what this returns, which
+    takes the tensors among the arguments if they are `listeners.unheard`, or None, then all
+    arguments."""
     _library.define(operator.schema, tags=(torch.Tag.pt2_compliant_tag,))
     op = getattr(torch.ops.sextant, operator.name).default
     qualified = f"sextant::{operator.name}"
@@ -80,6 +86,19 @@ def register(operator: Operator) -> None:
             return op.redispatch(keyset, *arguments)
 
     function = _function(operator, below_autograd)
+
+    def call(tensors: list[torch.Tensor] | None, *arguments):
+        if tensors is None:
+            return op(*arguments)
+        if not (torch.is_grad_enabled() and _is_trained(tensors)):
+            return operator.kernel(*arguments)
+        if operator.unheard is not None:
+            return operator.unheard(tensors, arguments)
+        if operator.recorded is not None:
+            arguments = tuple(operator.recorded(arguments))
+        flat, spec = _flattened(arguments)
+        return operator.structure(arguments, list(function.apply(None, spec, *flat)))
+
     defaults = [argument.default_value for argument in op._schema.arguments]
 
     def complete(arguments: Sequence) -> tuple:
@@ -90,9 +109,7 @@ def register(operator: Operator) -> None:
         arguments = complete(arguments)
         # Only here it is known: what calls the operator may be a level of functorch above
         # the one that records, or a graph that was traced for both.
-        is_recorded = torch.is_grad_enabled() and any(
-            t.requires_grad for t in _tensors(arguments)
-        )
+        is_recorded = torch.is_grad_enabled() and _is_trained(_tensors(arguments))
         if not is_recorded and not _is_transformed(arguments):
             return below_autograd(keyset, arguments)
         if is_recorded and operator.recorded is not None:
@@ -139,6 +156,7 @@ def register(operator: Operator) -> None:
 
         for key in ("AutocastCPU", "AutocastCUDA"):
             _library.impl(operator.name, autocast, key, with_keyset=True)
+    return call
 
 
 def _kept_from_dynamo(kernel: Callable) -> Callable:
@@ -186,6 +204,14 @@ def _unflattened(flat: Sequence, spec: Spec) -> list:
 def _tensors(arguments: Sequence) -> list[torch.Tensor]:
     """The tensors among arguments, and in those that are lists."""
     return [leaf for leaf in _flattened(arguments)[0] if isinstance(leaf, torch.Tensor)]
+
+
+def _is_trained(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether autograd asks for the gradient of one of them."""
+    for tensor in tensors:
+        if tensor.requires_grad:
+            return True
+    return False
 
 
 def _is_transformed(arguments: Sequence) -> bool:
@@ -250,7 +276,8 @@ def leaves(tree) -> list:
 
 def _function(operator: Operator, below_autograd: Callable) -> Any:
     """The operator as PyTorch differentiates it at one level of functorch: (keys of the
-    dispatcher, structure of the arguments, their leaves) to the list of results."""
+    dispatcher, structure of the arguments, their leaves) to the list of results. The keys are
+    None where the dispatcher was not asked: then there is no other level."""
 
     class Differentiable(_SingleLevelFunction):
         """Calls the operator below autograd, and its gradient in the backward."""
@@ -258,6 +285,8 @@ def _function(operator: Operator, below_autograd: Callable) -> Any:
         @staticmethod
         def forward(keyset, spec, *flat):
             arguments = _unflattened(flat, spec)
+            if keyset is None:
+                return tuple(leaves(operator.kernel(*arguments)))
             # The levels below differentiate, too.
             with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
                 results = below_autograd(keyset, arguments)
@@ -308,11 +337,15 @@ def _function(operator: Operator, below_autograd: Callable) -> Any:
                 "(torch.func.vjp, jacrev, grad, or backward)"
             )
 
-    # By these names errors, profiles and pictures of graphs call it.
-    Differentiable.__name__ = Differentiable.__qualname__ = f"Differentiable_{operator.name}"
-    backward = Differentiable._backward_cls
-    backward.__name__ = backward.__qualname__ = f"Differentiable_{operator.name}Backward"
+    name_function(Differentiable, f"Differentiable_{operator.name}")
     return Differentiable
+
+
+def name_function(function: type[_SingleLevelFunction], name: str) -> None:
+    """By these names errors, profiles and pictures of graphs call it and its backward."""
+    function.__name__ = function.__qualname__ = name
+    backward = function._backward_cls
+    backward.__name__ = backward.__qualname__ = f"{name}Backward"
 
 
 def one_by_one(op, size: int, arguments: Sequence, has: Sequence) -> list[torch.Tensor]:

@@ -7,11 +7,12 @@ disk, in milliseconds.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
@@ -48,7 +49,10 @@ def compile_count() -> int:
 
 @dataclass(frozen=True)
 class Request:
-    """What decides which kernel runs."""
+    """What decides which kernel runs.
+
+    ``environment``: what compiled programs depend on beside it (`definitions.environment`).
+    """
 
     spelled: tuple[str, ...]
     definitions: str
@@ -63,6 +67,14 @@ class Request:
     heads: int = 0  # compiled in only where a site sees all heads
     deterministic: bool = True
     has_long_rows: bool = False  # of f32, where "cpu" may mean another target for them
+    environment: tuple[str | None, ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:  # of many fields, and asked for in every call
+        return hash(tuple(getattr(self, each.name) for each in fields(self)))
 
 
 # The parameters whose gradients a backward computes, in the order of operands; None for a
@@ -151,10 +163,11 @@ def remembered(
     wanted: Wanted,
     forward_alone: bool = False,
 ) -> Plan:
-    """The plan with this key, made from the text that ``write`` gives: with the gradients that
-    are wanted, or, where none is, the forward of any, unless that is to be alone."""
+    """The plan with this key, which holds the environment, made from the text that ``write``
+    gives: with the gradients that are wanted, or, where none is, the forward of any, unless that
+    is to be alone."""
     global _compiles
-    key = (key, signature.files, definitions.environment())
+    key = (key, signature.files)
     _, plan = _look(key, wanted, forward_alone)
     if plan is not None:
         return plan

@@ -8,9 +8,11 @@ import torch
 
 from . import arguments, definitions, operators, plans, targets
 from .attention_text import map_rows_module
-from .calls import made_params
+from .calls import in_order, made
 from .definitions import EncodingLike, split
 from .errors import nearest
+from .initial import FrozenParams
+from .listeners import unheard
 from .operators import Operator
 from .tensor_checks import check_devices, check_tensor
 
@@ -59,9 +61,10 @@ def map_rows(
         check_tensor("positions", positions)
     for name, tensor in named.items():
         check_tensor(f'params["{name}"]', tensor)
-    return torch.ops.sextant.map_rows(
-        input, list(named.values()), "\n".join(named), "\n".join(spelled), texts, of, positions,
-        target, None,
+    tensors = [input, *named.values()] + ([] if positions is None else [positions])
+    return _map_rows(
+        unheard(tensors), input, list(named.values()), "\n".join(named), "\n".join(spelled), texts, of,
+        positions, target, None,
     )  # fmt: skip
 
 
@@ -101,7 +104,8 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, reco
     if positions is not None:
         axes = arguments.check_positions("positions", positions, batch, length)
         given = [arguments.converted_positions("positions", positions)]
-    key = ("map_rows", spelled, texts, operand, input.dtype, width, axes, target)
+    environment = definitions.environment()
+    key = ("map_rows", spelled, texts, operand, input.dtype, width, axes, target, environment)
     wanted = plans.wanted_of(signature, recorded)
 
     def write() -> str:
@@ -112,8 +116,9 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, reco
         )  # fmt: skip
 
     plan = plans.remembered(key, signature, write, target, wanted)
-    tensors = made_params(signature, named, extents, compute, input.device)
-    return plan, [*tensors, *given]
+    missing = made(signature, named)
+    frozen = FrozenParams(signature, missing, extents, compute, input.device)
+    return plan, [*in_order(signature, named | frozen.tensors()), *given]
 
 
 def _forward(input, params, names, uses, texts, operand, positions, target, recorded):
@@ -147,8 +152,10 @@ def _backward_shapes(input, gradient, params, *_):
 
 def _gradient(inputs, results, gradients):
     input, params, *settings, recorded = inputs
-    result, *rest = torch.ops.sextant.map_rows_backward(
-        input, gradients[0], params, *settings, recorded or ""
+    positions = settings[4]
+    tensors = [input, gradients[0], *params] + ([] if positions is None else [positions])
+    result, *rest = _map_rows_backward(
+        unheard(tensors), input, gradients[0], params, *settings, recorded or ""
     )
     names, uses, texts = settings[:3]
     own = plans.of_trained(names, uses, texts, recorded, rest)
@@ -183,31 +190,27 @@ def _backward_batched(size, inputs, has):
     return [operators.unfold(result, size, batch)]
 
 
-def _register() -> None:
-    label = "sextant.map_rows"
-    operators.register(
-        Operator(
-            "map_rows" + _SCHEMA.format(extra="", last=", str? recorded", results="Tensor"),
-            label,
-            _forward,
-            _forward_shapes,
-            _batched,
-            lambda inputs, results: results[0],
-            _gradient,
-            recorded=lambda inputs: (*inputs[:-1], plans.recorded_of(inputs, 1)),
-        )
+_LABEL = "sextant.map_rows"
+_map_rows = operators.register(
+    Operator(
+        "map_rows" + _SCHEMA.format(extra="", last=", str? recorded", results="Tensor"),
+        _LABEL,
+        _forward,
+        _forward_shapes,
+        _batched,
+        lambda inputs, results: results[0],
+        _gradient,
+        recorded=lambda inputs: (*inputs[:-1], plans.recorded_of(inputs, 1)),
     )
-    operators.register(
-        Operator(
-            "map_rows_backward"
-            + _SCHEMA.format(extra="Tensor gradient, ", last=", str recorded", results="Tensor[]"),
-            label,
-            _backward,
-            _backward_shapes,
-            _backward_batched,
-            lambda inputs, results: results,
-        )
+)
+_map_rows_backward = operators.register(
+    Operator(
+        "map_rows_backward"
+        + _SCHEMA.format(extra="Tensor gradient, ", last=", str recorded", results="Tensor[]"),
+        _LABEL,
+        _backward,
+        _backward_shapes,
+        _backward_batched,
+        lambda inputs, results: results,
     )
-
-
-_register()
+)

