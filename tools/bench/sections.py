@@ -1,5 +1,6 @@
 """Every section of the benchmark: the table that the project promises."""
 
+from calls import calls
 from decode import decode
 from gathers import gathers
 from given import given
@@ -17,6 +18,7 @@ from whole import compiling, training
 SECTIONS = {
     "attention": attention,
     "decode": decode,
+    "calls": calls,
     "share": share,
     "encodings": encodings,
     "inside": inside,
