@@ -385,6 +385,41 @@ FRONTEND = [
         "drawn",
         ("pytest:frontend/test_random_positions.py",),
     ),
+    Mutant(
+        "a call does not see what its thread has changed",
+        "frontend/python/sextant/listeners.py",
+        "and _settings_of_thread() in _unchanged()",
+        "and _unchanged()",
+        ("pytest:frontend/test_listeners.py",),
+    ),
+    Mutant(
+        "tensors with more keys than plain ones are plain",
+        "frontend/python/sextant/listeners.py",
+        "if type(tensor) not in _TYPES or _keys_of(tensor).raw_repr() not in _PLAIN:",
+        "if type(tensor) not in _TYPES:",
+        ("pytest:frontend/test_listeners.py",),
+    ),
+    Mutant(
+        "what is not trained has a gradient",
+        "frontend/python/sextant/attention_operators.py",
+        "_like(by_name.get(name), p)",
+        "_like(by_name.get(name, p), p)",
+        ("pytest:frontend/test_listeners.py",),
+    ),
+    Mutant(
+        "an edit that leaves the size is not seen",
+        "frontend/bindings/Surroundings.cpp",
+        "status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec,",
+        "second,",
+        ("pytest:frontend/test_plans.py edited",),
+    ),
+    Mutant(
+        "programs for another target are the same",
+        "frontend/python/sextant/definitions.py",
+        '_OF_PROGRAMS = ("SEXTANT_CHECK", "SEXTANT_CODE", "SEXTANT_TARGET")',
+        '_OF_PROGRAMS = ("SEXTANT_CHECK", "SEXTANT_CODE")',
+        ("pytest:frontend/test_plans.py another_target",),
+    ),
 ]
 
 MUTANTS = [*READING, *KERNELS, *PASSES, *RUNTIME, *FRONTEND]
