@@ -1,4 +1,4 @@
-"""What a call of an attention costs beside its kernel, which takes two microseconds of these."""
+"""What a call of an attention costs beside its kernel, which takes less than one microsecond."""
 
 from __future__ import annotations
 

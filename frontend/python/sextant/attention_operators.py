@@ -50,7 +50,7 @@ def _forward(*inputs):
     query, key, values, params, *settings, recorded = inputs
     values = _listed(values)
     call = calls.check(query, key, values, params, *settings)
-    wanted = None if recorded is None else plans.wanted_of(call.signature, recorded)
+    wanted = plans.wanted_of(call.signature, recorded)
     gradient = wanted is not None
     few = not gradient and query.is_cpu and query.shape[2] <= plans.FEW_QUERIES
     plan = plans.plan_for(call.request, call.signature, wanted, few)
@@ -132,7 +132,8 @@ def _gradient(inputs, results, gradients):
 
 class _Recorded(_SingleLevelFunction):
     """What autograd keeps of a call: the backward runs the plan of the forward, of the same
-    definitions, without looking for it again. (The call, its plan, the arguments that are no
+    definitions, without looking for it again, unless somebody listens to it by then or it is
+    recorded itself: then it is an operator like others. (The call, its plan, the arguments that are no
     tensors, how many values and parameters there are, the tensors) to the list of results."""
 
     @staticmethod
@@ -154,9 +155,9 @@ class _Recorded(_SingleLevelFunction):
         tensors = saved[: -len(gradients)]
         values, params, positions = _parted(tensors, counts, settings)
         asked = _whole(gradients, results)
-        recorded = "\n".join(plan.wanted)
         if torch.is_grad_enabled() or unheard([*saved, *asked]) is None:
             settings = [*settings[:3], *positions, *settings[5:]]
+            recorded = "\n".join(plan.wanted)
             inputs = (*tensors[:2], list(values), list(params), *settings, recorded)
             dq, dk, own, rest, *_ = _gradient(inputs, results, asked)
         else:

@@ -52,7 +52,7 @@ class Checked:
         if self.shard is not None:
             by_name = self.signature.by_name
             made = {n: self.shard.part(by_name[n], t, self.extents) for n, t in made.items()}
-        tensors = in_order(self.signature, named | made)
+        tensors = ordered(self.signature, named | made)
         for side, positions in (("query", query_positions), ("key", key_positions)):
             if positions is not None:
                 label = f"{side}_positions"
@@ -63,12 +63,12 @@ class Checked:
         return tensors
 
 
-def made(signature: Signature, names: Container[str]) -> list[ParamInfo]:
+def missing(signature: Signature, names: Container[str]) -> list[ParamInfo]:
     """The parameters that a call does not give, which has those of ``names``."""
     return [p for p in signature.params if p.name not in names]
 
 
-def in_order(signature: Signature, named: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+def ordered(signature: Signature, named: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Parameters in the order of a kernel's operands."""
     return [named[p.name] for p in signature.params]
 
@@ -162,7 +162,7 @@ def _check(
         environment,
     )
     whole = extents if shard is None else shard.whole(extents)
-    frozen = FrozenParams(signature, made(signature, named), whole, compute, query.device)
+    frozen = FrozenParams(signature, missing(signature, named), whole, compute, query.device)
     return Checked(
         signature, list(named), extents, compute, query.device, request, frozen, shard, tail
     )

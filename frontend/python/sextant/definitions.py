@@ -174,8 +174,8 @@ def first_folders() -> str:
 
 
 def _search_path() -> _SearchPath:
-    """The folders as the environment names them now: asked several times in every call of
-    an attention, so what follows from the same environment is remembered."""
+    """The folders as the environment names them now: asked in every call of an
+    attention, so what follows from the same environment is remembered."""
     data, home, listed = backend.surroundings().read_environment(_OF_FOLDERS)
     user = _user_folder(data, home)
     # The compiler speaks of what it is told and finds no folder; this one need not be there.

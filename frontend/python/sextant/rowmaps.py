@@ -8,7 +8,7 @@ import torch
 
 from . import arguments, definitions, operators, plans, targets
 from .attention_text import map_rows_module
-from .calls import in_order, made
+from .calls import missing, ordered
 from .definitions import EncodingLike, split
 from .errors import nearest
 from .initial import FrozenParams
@@ -116,9 +116,9 @@ def _prepare(input, params, names, uses, texts, operand, positions, target, reco
         )  # fmt: skip
 
     plan = plans.remembered(key, signature, write, target, wanted)
-    missing = made(signature, named)
-    frozen = FrozenParams(signature, missing, extents, compute, input.device)
-    return plan, [*in_order(signature, named | frozen.tensors()), *given]
+    made = missing(signature, named)
+    frozen = FrozenParams(signature, made, extents, compute, input.device)
+    return plan, [*ordered(signature, named | frozen.tensors()), *given]
 
 
 def _forward(input, params, names, uses, texts, operand, positions, target, recorded):
