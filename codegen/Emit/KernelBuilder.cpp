@@ -141,40 +141,55 @@ KernelBuilder::Values KernelBuilder::choose(Value condition, TypeRange types,
 // Exponential and logarithm
 //===----------------------------------------------------------------------===//
 
+/// A polynomial with this constant first, by Horner's rule.
+static Value emitSeries(KernelBuilder &kernel, ArrayRef<double> coefficients,
+                        Value x) {
+  Value power = kernel.splatF32(coefficients.back());
+  for (double coefficient : llvm::reverse(coefficients.drop_back()))
+    power = kernel.fma(power, x, kernel.splatF32(coefficient));
+  return power;
+}
+
+// 2^x with the least greatest error in units of the result, of series that are
+// 1 at 0: P of a row with one large score is 2^0, and errors of P do not cancel
+// in sums over rows.
+static constexpr double exp2From0[] = { // on [0, 1]
+    1.000000000000e+00, 6.931469838276e-01, 2.402298363349e-01,
+    5.548334196981e-02, 9.678840650835e-03, 1.243969378410e-03,
+    2.170222683267e-04};
+static constexpr double exp2From0ForBf16[] = {
+    1.000000000000e+00, 6.931513114295e-01, 2.401644549256e-01,
+    5.579989535692e-02, 9.017055363304e-03, 1.867118209105e-03};
+static constexpr double exp2Around0[] = { // on [-1/2, 1/2]
+    1.000000000000e+00, 6.931472028552e-01, 2.402264791369e-01,
+    5.550332470907e-02, 9.618437350644e-03, 1.339887448042e-03,
+    1.535336376686e-04};
+static constexpr double exp2Around0ForBf16[] = {
+    1.000000000000e+00, 6.931469775999e-01, 2.402224208561e-01,
+    5.550733743907e-02, 9.671512635227e-03, 1.326472685071e-03};
+
 Value KernelBuilder::exp2(Value x, bool isForBf16) {
-  // 2^x on [0, 1] with the least greatest error in units of the result, of
-  // series that are 1 at 0: P of a row with one large score is 2^0, and errors
-  // of P do not cancel in sums over rows.
-  static constexpr double shortSeries[] = {
-      1.000000000000e+00, 6.931513114295e-01, 2.401644549256e-01,
-      5.579989535692e-02, 9.017055363304e-03, 1.867118209105e-03};
-  static constexpr double longSeries[] = {
-      1.000000000000e+00, 6.931469838276e-01, 2.402298363349e-01,
-      5.548334196981e-02, 9.678840650835e-03, 1.243969378410e-03,
-      2.170222683267e-04};
-  ArrayRef<double> coefficients =
-      isForBf16 ? ArrayRef(shortSeries) : ArrayRef(longSeries);
+  if (target.scalef) {
+    Value power = emitSeries(
+        *this, isForBf16 ? ArrayRef(exp2From0ForBf16) : ArrayRef(exp2From0),
+        target.fraction(*this, x));
+    return target.scalef(*this, power, x);
+  }
   // 2^-127 has no exponent bits: it is 0, and what lies above it and below
   // 2^-126 is denormal, which is read as 0. NaN stays, as the second operand.
-  if (!target.scalef)
-    x = maxF(splatF32(-127.0), x);
-  Value floor, fraction;
-  if (target.scalef) {
-    fraction = target.fraction(*this, x);
-  } else {
-    floor = math::FloorOp::create(builder, loc, x);
-    fraction = subF(x, floor);
-  }
-  Value power = splatF32(coefficients.back());
-  for (double coefficient : llvm::reverse(coefficients.drop_back()))
-    power = fma(power, fraction, splatF32(coefficient));
-  if (target.scalef)
-    return target.scalef(*this, power, x);
-  Value exponent = arith::FPToSIOp::create(builder, loc, vi32, floor);
-  Value shifted = arith::ShLIOp::create(builder, loc, exponent, splatI32(23));
-  Value bits = arith::BitcastOp::create(builder, loc, vi32, power);
-  Value scaled = arith::AddIOp::create(builder, loc, bits, shifted);
-  return arith::BitcastOp::create(builder, loc, vf32, scaled);
+  x = maxF(splatF32(-127.0), x);
+  // A sum near 1.5 2^23 is rounded to a whole number, whose low bits are those
+  // of the sum: the exponent of 2^n, which is shifted to its place. Nothing
+  // here is more than an addition or a multiplication; a product by 2^n keeps a
+  // NaN, which a sum of exponent bits would not.
+  Value toWhole = splatF32(0x1.8p23 + 127);
+  Value biased = addF(x, toWhole);
+  Value power = emitSeries(
+      *this, isForBf16 ? ArrayRef(exp2Around0ForBf16) : ArrayRef(exp2Around0),
+      subF(x, subF(biased, toWhole)));
+  Value bits = arith::BitcastOp::create(builder, loc, vi32, biased);
+  Value scale = arith::ShLIOp::create(builder, loc, bits, splatI32(23));
+  return mulF(power, arith::BitcastOp::create(builder, loc, vf32, scale));
 }
 
 Value KernelBuilder::log(Value x) {

@@ -73,9 +73,9 @@ public:
   //===--- Exponential and logarithm -------------------------------------===//
   // No flag promises that a NaN is absent: NaNs pass through.
 
-  /// 2^x, off by 9e-8 of itself and exact at 0; for a result that is rounded to
-  /// bf16 by 1.7e-7, one operation less. x = -inf gives 0 with scalef and
-  /// 2^-126 without; NaN gives NaN.
+  /// 2^x for x up to 127, off by 9e-8 of itself and exact at 0; for a result
+  /// that is rounded to bf16 by 1.7e-7, one operation less. x = -inf gives 0,
+  /// NaN gives NaN.
   mlir::Value exp2(mlir::Value x, bool isForBf16 = false);
   /// Natural logarithm of a positive normal number; NaN gives NaN.
   mlir::Value log(mlir::Value x);

@@ -48,15 +48,16 @@ def results(shape, uses, target, dtype, seed):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_emulated_unit_does_what_the_real_one_does(shape, uses, dtype, seed):
     """Products have the same bits. LLVM fuses other terms of what is around them for other
-    vectors: a logarithm is off by its last bit, and one number in some ten thousand is
-    rounded to the bf16 beside it (in 2250 draws 32 of 76800 at most)."""
+    vectors, and without an instruction for 2^n exponentials have another series, which is as
+    near: a logarithm is off by its last bit, and some numbers are rounded to the bf16 beside
+    theirs (of each of 400 draws at most 1.3 %)."""
     targets.require(targets.AMX)
     unit, emulated = targets.AMX, targets.EMULATED_AMX
     got, want = (results(shape, uses, t, dtype, seed) for t in (unit, emulated))
     torch.testing.assert_close(got[0], want[0], rtol=4e-7, atol=1e-6)
     step = 2.0**-7 if dtype == BF16 else 2.0**-20
     for number, (a, b) in enumerate(zip(got[1:], want[1:])):
-        assert a.dtype != BF16 or (a != b).float().mean() <= 0.005
+        assert a.dtype != BF16 or (a != b).float().mean() <= 0.03
         # One key has dS = 0, of which roundings are left. A parameter's gradient sums up those
         # of all queries, each of products of dP, of up to four deviations of 4, with scores.
         floor = 2.0**-20 if number < 4 else 2.0**-16 * math.sqrt(shape[3])

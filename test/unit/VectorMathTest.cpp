@@ -8,6 +8,9 @@
 
 #include "ProgramRunner.h"
 #include "codegen/Driver/Targets.h"
+#include "codegen/Emit/KernelBuilder.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "gtest/gtest.h"
 #include <cmath>
 #include <random>
@@ -73,16 +76,21 @@ static std::string moduleOf(const std::string &op, const std::string &type,
          ", !llvm.ptr\n  }\n  return\n} } }";
 }
 
+using Lowering = std::function<mlir::LogicalResult(mlir::ModuleOp)>;
+
+static mlir::LogicalResult keep(mlir::ModuleOp) { return mlir::success(); }
+
 template <typename T>
 static std::vector<T> apply(const std::string &op, const std::string &target,
-                            int lanes, std::vector<T> xs, std::vector<T> ys) {
+                            int lanes, std::vector<T> xs, std::vector<T> ys,
+                            const Lowering &lower = keep) {
   size_t count = xs.size();
   while (xs.size() % lanes)
     xs.push_back(1);
   ys.resize(xs.size(), 1);
-  auto program = Program::compile(
-      moduleOf(op, typeName<T>(), lanes, op == "powf"), target, nullptr, "",
-      [](mlir::ModuleOp) { return mlir::success(); });
+  auto program =
+      Program::compile(moduleOf(op, typeName<T>(), lanes, op == "powf"), target,
+                       nullptr, "", lower);
   EXPECT_TRUE(program);
   std::vector<T> results(xs.size());
   auto run = reinterpret_cast<void (*)(T *, T *, T *, int64_t)>(
@@ -235,4 +243,63 @@ TEST(VectorPowers, PowersAreWithinTheStatedError) {
     checkPower<float>(target, 16, 1);
     checkPower<double>(target, 8, 160);
   }
+}
+
+/// The exponential that kernels make their probabilities with.
+static std::vector<float> applyKernelExp2(const std::string &target,
+                                          const std::vector<float> &xs,
+                                          bool isForBf16) {
+  auto vector = llvm::cantFail(sextant::codegen::findTarget(target)).vector;
+  auto lower = [&](mlir::ModuleOp module) {
+    module.walk([&](mlir::math::Exp2Op op) {
+      auto function = op->getParentOfType<mlir::func::FuncOp>();
+      mlir::OpBuilder builder(op);
+      sextant::codegen::KernelBuilder kernel(builder, op.getLoc(),
+                                             function.front(), vector);
+      op.replaceAllUsesWith(kernel.exp2(op.getOperand(), isForBf16));
+      op.erase();
+    });
+    return mlir::success();
+  };
+  return apply<float>("exp2", target, vector.width, xs, {}, lower);
+}
+
+TEST(KernelExponentials, AreOffByWhatIsDocumented) {
+  std::mt19937 engine(freshSeed());
+  std::uniform_real_distribution<float> far(-126, 127), near(-1.5, 1.5);
+  std::vector<float> xs;
+  for (int i = 0; i != 40000; ++i)
+    xs.push_back(i % 2 ? far(engine) : near(engine));
+  for (int i = -126; i != 127; ++i)
+    for (float half : {0.0F, 0.5F})
+      xs.push_back(static_cast<float>(i) + half);
+  for (const std::string &target : vectorTargets())
+    for (auto [isForBf16, bound] : {std::pair(false, 9e-8), {true, 1.7e-7}}) {
+      std::vector<float> got = applyKernelExp2(target, xs, isForBf16);
+      double largest = 0;
+      for (size_t i = 0; i != xs.size(); ++i) {
+        double exact = std::exp2(static_cast<double>(xs[i]));
+        largest = std::max(largest, std::fabs(got[i] - exact) / exact);
+      }
+      EXPECT_LE(largest, bound) << target;
+      EXPECT_GE(largest, 0.6 * bound) << target;
+    }
+}
+
+TEST(KernelExponentials, EndsAreExact) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  // What is below 2^-126 may be 0, as kernels take it to be.
+  std::vector<float> xs{0,    -0.0F, 1,      -1,        -126, -127,
+                        -140, -1e4F, -3e38F, -infinity, nan,  -nan};
+  std::vector<float> want{1, 1, 2, 0.5F, 0x1p-126F, 0, 0, 0, 0, 0, nan, nan};
+  for (const std::string &target : vectorTargets())
+    for (bool isForBf16 : {false, true}) {
+      std::vector<float> got = applyKernelExp2(target, xs, isForBf16);
+      for (size_t i = 0; i != xs.size(); ++i)
+        EXPECT_TRUE(std::isnan(want[i]) ? std::isnan(got[i])
+                                        : std::fabs(got[i] - want[i]) <=
+                                              (want[i] == 0 ? 0x1p-126F : 0))
+            << target << " at " << xs[i] << ": " << got[i];
+    }
 }
