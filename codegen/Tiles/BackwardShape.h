@@ -30,8 +30,6 @@ struct BackwardShape {
     rows = wide ? 8 : 4;
     vectors = wide ? 2 : 3;
     rowVectors = vectors;
-    if (wide)
-      leastQueries = 32;
     panel = vectors * target.width;
     // A 32-bit unit of bf16 holds two values, so a vector of units has twice
     // as many; the loop over a contraction takes four steps at a time.
@@ -69,15 +67,16 @@ struct BackwardShape {
     sharesKeys = false;
     if (isNear)
       return;
-    for (int64_t cache : {secondCache, largeSecondCache}) {
-      // An eighth is for what payloads keep.
-      keepMostTiles(cache / heads * 7 / 8);
-      if (hasSmallTraffic(3 * leastFlopsPerByte / 2))
-        return;
-    }
+    for (int64_t cache : {secondCache, largeSecondCache})
+      for (queries = paddedRows; queries >= fewQueries; queries /= 2) {
+        // An eighth is for what payloads keep.
+        keepFittingTiles(cache / heads * 7 / 8);
+        if (hasSmallTraffic(3 * leastFlopsPerByte / 2))
+          return;
+      }
     // What is too much then is fetched again, but that alone: blocks take their
     // tiles back and forth.
-    for (queries = leastQueries;; queries /= 2) {
+    for (queries = fewQueries;; queries /= 2) {
       keepFittingTiles(largeSecondCache / heads);
       if (queries == countFewestQueries() ||
           hasSmallTraffic(9 * leastFlopsPerByte / 8))
@@ -161,10 +160,10 @@ struct BackwardShape {
   /// Queries of a block, of which there are a whole number in those.
   int64_t queries = paddedRows;
   /// Of scores of all heads, where a block keeps rows of all of them: with
-  /// fewer there is more to add to dK and dV than to multiply. Wide vectors
-  /// multiply in half the time and add in the same, and a matrix unit takes as
-  /// many at once; fewer are for so many heads that else too many bytes pass.
-  int64_t leastQueries = 16;
+  /// fewer what is added to dK and dV takes longer, and a matrix unit
+  /// multiplies as many at once. They are for so many heads that else too many
+  /// bytes pass.
+  static constexpr int64_t fewQueries = 32;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.
   int64_t headRow, valueRow;
   /// Where near memory is short: each block adds to dK, dV and dQ once, so a
@@ -202,23 +201,10 @@ private:
                                1, mostKeys / panel);
   }
 
-  /// Keeps as many tiles as so many bytes of cache for a head have room for.
-  /// The fewer queries a block has, the more tiles fit: it has fewer only where
-  /// they do.
-  void keepMostTiles(int64_t bytes) {
-    unpacksKeys = !isTiled;
-    tiles = 0;
-    for (int64_t rows = paddedRows; rows >= leastQueries; rows /= 2)
-      if (int64_t fitting = countFittingTiles(bytes, rows); fitting > tiles) {
-        tiles = fitting;
-        queries = rows;
-      }
-    keepFittingTiles(bytes);
-  }
-
-  /// The same for the block that there is. K is kept in slabs as well where
-  /// that costs no tile: rows that are made of K^T for each block take a
-  /// twentieth of the time. A matrix unit needs slabs.
+  /// Keeps as many tiles as so many bytes of cache for a head have room for
+  /// beside the block. K is kept in slabs as well where that costs no tile:
+  /// rows that are made of K^T for each block take a twentieth of the time. A
+  /// matrix unit needs slabs.
   void keepFittingTiles(int64_t bytes) {
     unpacksKeys = !isTiled;
     tiles = countFittingTiles(bytes, queries);

@@ -343,6 +343,8 @@ void AllHeadsBackwardLoopNest::emitProduct(const Rows &rows, Value packed,
   tile.count = dim;
   if (shape.isNear)
     tile.alignment = 16;
+  else // half as many addresses of what is asked for meanwhile
+    tile.unroll = 8;
   // The rows of the next group, a few lines at a time: a cache that is asked
   // for many at once lets the product wait for them.
   int64_t lines = llvm::divideCeil(dim, cacheLine);

@@ -78,8 +78,9 @@ class AllHeadsForwardLoopNest {
   PanelOutput output;
   OffsetWindow window;
   AllHeadsForwardPoint headsPoint;
-  Value kinds;   ///< i64 per group of keys: what the mask says of it
-  TileSide rows; ///< the panel
+  Value kinds;       ///< i64 per group of keys: what the mask says of it
+  int64_t areTurned; ///< place of an i64: whether V^T of the block is made
+  TileSide rows;     ///< the panel
   Index firstOfItem = 0, panelsOfItem = 1;
   Index placeOfPanel = 0; ///< of its first head in scratch memory
 
@@ -99,7 +100,8 @@ public:
                memory),
         headsPoint(launch.weights, launch.packed, window, memory, kernel,
                    arguments, launch.plan, launch.sites, launch.vectors),
-        kinds(item.at(item.layout.reserve(2 * launch.keys / launch.rows))) {
+        kinds(item.at(item.layout.reserve(2 * launch.keys / launch.rows))),
+        areTurned(item.layout.reserve(launch.isTiled ? 2 : 0)) {
     item.point.setOffsets(TilePoint::Offsets::InPlace);
     headsPoint.setHinges(&hinges);
   }
@@ -126,6 +128,8 @@ public:
     kernel.loop(0, keyRows, launch.keys, [&](Value firstKey) {
       item.firstKey = firstKey;
       item.keyCount = kernel.min(launch.keys, kernel.sub(keyRows, firstKey));
+      if (launch.isTiled)
+        kernel.store(kernel.constantI64(0), item.at(areTurned));
       kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
         enterPanel(panel);
         kernel.when(
@@ -190,11 +194,28 @@ private:
                        launch.sites.offsetTables.padding - launch.keys);
     window.load(item.batch, first);
     auto [low, high] = classifyGroups();
+    if (launch.isTiled)
+      turnValues();
     emitProducts(panel, low, high);
     emitPayloads(low, high);
     Index seen = kernel.min(high, item.keyCount);
     kernel.when(kernel.less(low, seen),
                 [&] { forEachHead([&] { emitHead(low, seen); }); });
+  }
+
+  /// V^T of all heads for a matrix unit, when the first panel that sees some of
+  /// the block needs it.
+  void turnValues() {
+    Value isMade = item.at(areTurned);
+    kernel.when(kernel.equal(kernel.load(kernel.i64, isMade), 0), [&] {
+      kernel.store(kernel.constantI64(1), isMade);
+      Index heads = arguments.getSize(launch.sites.key, 1);
+      kernel.loop(0, heads, 1, [&](Value number) {
+        item.kvHead = number;
+        packing.enterHead(pos::RowOperand::value);
+        packing.prepareValues();
+      });
+    });
   }
 
   TileClass classifyKeys(Index first, Index count, int64_t unit) {
@@ -355,7 +376,8 @@ private:
 
   void emitHead(Index low, Index high) {
     packing.enterHead(pos::RowOperand::value);
-    Value values = packing.prepareValues();
+    Value values =
+        launch.isTiled ? packing.getTurnedValues() : packing.prepareValues();
     auto update = [&](Index row, int64_t rows, ValueRange carried) {
       Values next;
       Value from = item.getScores(row);

@@ -32,9 +32,8 @@ ForwardPacking::ForwardPacking(ForwardItem &item)
     keys = layout.reserve(ofKeys);
     values = layout.reserve(ofValues);
   }
-  pairs = layout.reserve(launch.hasPairs() ? launch.countTerms() * launch.keys /
-                                                 2 * launch.outputRows
-                                           : 0);
+  int64_t heads = launch.isTiled ? launch.scoreTiles : 1;
+  pairs = layout.reserve(launch.hasPairs() ? heads * getPairedWords() : 0);
   if (launch.hasTerms())
     keyTerms = layout.reserve(launch.countTerms() * launch.keys *
                               launch.getTiledRowWords());
@@ -192,6 +191,16 @@ Value ForwardPacking::prepareKeys() {
   return to;
 }
 
+int64_t ForwardPacking::getPairedWords() const {
+  return launch.countTerms() * launch.keys / 2 * launch.outputRows;
+}
+
+/// Of each head where the scores of all are made together.
+Value ForwardPacking::getTurnedValues() {
+  Index head = launch.scoreTiles > 1 ? item.kvHead : Index(0);
+  return item.at(pairs, {kernel.mul(head, getPairedWords())});
+}
+
 Value ForwardPacking::prepareValues() {
   int64_t rowWords =
       getCopiedRowWords(kernel.target, launch.valueDim, launch.hasRowsOfBf16());
@@ -215,7 +224,7 @@ Value ForwardPacking::prepareValues() {
 /// step are read line after line. Keys past the last one, up to a step of the
 /// product, are that one again; their P is zero.
 Value ForwardPacking::turnRows(Value rows, int64_t rowWords) {
-  Value to = item.at(pairs);
+  Value to = getTurnedValues();
   kernel.loop(0, item.keyCount, UnitProduct::depth, [&](Value row) {
     Value from = kernel.advance(rows, {kernel.mul(row, rowWords)});
     Value target =

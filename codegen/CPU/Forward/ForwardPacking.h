@@ -24,6 +24,8 @@ public:
   /// The rows of the block, `keyWords` and `valueWords` apart.
   mlir::Value prepareKeys();
   mlir::Value prepareValues();
+  /// V^T as a matrix unit reads it, which prepareValues has made for the head.
+  mlir::Value getTurnedValues();
   /// Asks for rows of the next block of keys, of the first one after the last:
   /// the share of the group of keys at `part`, of all there are.
   void prefetchShare(Index part, Index all);
@@ -35,6 +37,7 @@ private:
                           int64_t rowWords);
   mlir::Value interleaveRows(mlir::Value rows, int64_t rowWords);
   mlir::Value turnRows(mlir::Value rows, int64_t rowWords);
+  int64_t getPairedWords() const;
   void emitPrefetch(Index part, Index all);
 
   ForwardItem &item;
@@ -46,7 +49,7 @@ private:
   int64_t rows;         ///< rows of Q, before they are transposed
   int64_t keys;         ///< copied rows of K
   int64_t values;       ///< copied rows of V
-  int64_t pairs;        ///< rows of V, interleaved in pairs, or V^T
+  int64_t pairs;        ///< rows of V, interleaved in pairs, or V^T [heads]
   int64_t keyTerms = 0; ///< terms of rows of K
   int64_t mappedRow;    ///< one row of f32
   int64_t positions;    ///< i32 [axes][panels * panel]
