@@ -191,7 +191,7 @@ KERNELS = [
         "codegen/CPU/AllHeads/AllHeadsForwardLoopNest.cpp",
         "kernel.store(kernel.constantI64(0), item.at(areTurned));",
         "if (false) kernel.store(kernel.constantI64(0), item.at(areTurned));",
-        ("pytest:codegen/test_tiles.py amx",),
+        ("pytest:conformance/test_encodings.py bf16_in_tiles",),
     ),
     Mutant(
         "heads of a group take turns",
