@@ -37,10 +37,10 @@
 //             (BackwardShape's tiles).
 //
 // Many heads have a floor. Of dim 64 on AVX2, with an eighth of the cache for
-// what payloads keep, 1 MiB has room for 168 keys of 4 heads (q = 32), 2 MiB for
-// as many of 8 heads and for 120 keys of 10. All of 2 MiB holds 96 keys of 12
-// heads, at most 80 operations a byte, and as many of 16, in blocks of 16; 20
-// get 60, 24 get 40, 32 get 20. More would take the scores of all heads from
+// what payloads keep, 1 MiB has room for 168 keys of 4 heads (q = 32), 2 MiB
+// for as many of 8 heads and for 120 keys of 10. All of 2 MiB holds 96 keys of
+// 12 heads, at most 80 operations a byte, and as many of 16, in blocks of 16;
+// 20 get 60, 24 get 40, 32 get 20. More would take the scores of all heads from
 // beyond the cache, or passes over heads that make them again. Of 5 heads and
 // more what is kept is too much for 1 MiB; there it passes once per block of
 // queries. Rows of heads that share sets of the cache pass more often: they are
