@@ -161,7 +161,7 @@ struct BackwardShape {
   int64_t queries = paddedRows;
   /// Of scores of all heads, where a block keeps rows of all of them: with
   /// fewer what is added to dK and dV takes longer, and a matrix unit
-  /// multiplies as many at once. They are for so many heads that else too many
+  /// multiplies as many at once. Fewer are for so many heads that else too many
   /// bytes pass.
   static constexpr int64_t fewQueries = 32;
   /// Elements of a padded row of Q and K, of V and dO; padding is zero.

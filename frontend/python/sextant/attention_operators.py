@@ -307,7 +307,7 @@ def _registered(name: str, value: str, output: str):
             constant=_CONSTANT,
             autocast=_autocast,
             recorded=lambda inputs: (*inputs[:-1], plans.recorded_of(inputs, 3)),
-            unheard=_recorded,
+            direct=_recorded,
         )
     )
 

@@ -45,7 +45,7 @@ class Operator:
     ``structure``: from arguments and the list of results to what the schema says.
     ``autocast``: from arguments to arguments in the types of autocast. ``recorded``: from
     arguments to those of a call that autograd records, which may have to keep more.
-    ``unheard``: from the tensors among the arguments and the arguments to results, of a call
+    ``direct``: from the tensors among the arguments and the arguments to results, of a call
     that autograd records and nobody else hears of.
     """
 
@@ -59,7 +59,7 @@ class Operator:
     constant: int = 0
     autocast: Callable[..., Sequence] | None = None
     recorded: Callable[[Sequence], Sequence] | None = None
-    unheard: Callable[[Sequence, Sequence], Any] | None = None
+    direct: Callable[[Sequence, Sequence], Any] | None = None
 
     @property
     def name(self) -> str:
@@ -92,8 +92,8 @@ def register(operator: Operator) -> Callable:
             return op(*arguments)
         if not (torch.is_grad_enabled() and _is_trained(tensors)):
             return operator.kernel(*arguments)
-        if operator.unheard is not None:
-            return operator.unheard(tensors, arguments)
+        if operator.direct is not None:
+            return operator.direct(tensors, arguments)
         if operator.recorded is not None:
             arguments = tuple(operator.recorded(arguments))
         flat, spec = _flattened(arguments)
