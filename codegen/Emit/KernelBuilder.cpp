@@ -1,6 +1,7 @@
 //===- KernelBuilder.cpp - Writes the loop nests of kernels ---------------===//
 
 #include "codegen/Emit/KernelBuilder.h"
+#include "codegen/Emit/VectorArithmetic.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -141,15 +142,6 @@ KernelBuilder::Values KernelBuilder::choose(Value condition, TypeRange types,
 // Exponential and logarithm
 //===----------------------------------------------------------------------===//
 
-/// A polynomial with this constant first, by Horner's rule.
-static Value emitSeries(KernelBuilder &kernel, ArrayRef<double> coefficients,
-                        Value x) {
-  Value power = kernel.splatF32(coefficients.back());
-  for (double coefficient : llvm::reverse(coefficients.drop_back()))
-    power = kernel.fma(power, x, kernel.splatF32(coefficient));
-  return power;
-}
-
 // 2^x with the least greatest error in units of the result, of series that are
 // 1 at 0: P of a row with one large score is 2^0, and errors of P do not cancel
 // in sums over rows.
@@ -169,10 +161,11 @@ static constexpr double exp2Around0ForBf16[] = {
     5.550733743907e-02, 9.671512635227e-03, 1.326472685071e-03};
 
 Value KernelBuilder::exp2(Value x, bool isForBf16) {
+  VectorArithmetic arithmetic(builder, loc, vf32);
   if (target.scalef) {
-    Value power = emitSeries(
-        *this, isForBf16 ? ArrayRef(exp2From0ForBf16) : ArrayRef(exp2From0),
-        target.fraction(*this, x));
+    Value power = arithmetic.polynomial(target.fraction(*this, x),
+                                        isForBf16 ? ArrayRef(exp2From0ForBf16)
+                                                  : ArrayRef(exp2From0));
     return target.scalef(*this, power, x);
   }
   // 2^-127 has no exponent bits: it is 0, and what lies above it and below
@@ -180,13 +173,14 @@ Value KernelBuilder::exp2(Value x, bool isForBf16) {
   x = maxF(splatF32(-127.0), x);
   // A sum near 1.5 2^23 is rounded to a whole number, whose low bits are those
   // of the sum: the exponent of 2^n, which is shifted to its place. Nothing
-  // here is more than an addition or a multiplication; a product by 2^n keeps a
-  // NaN, which a sum of exponent bits would not.
+  // here is more than an addition or a multiplication, and the bias is part of
+  // the sum, which VectorArithmetic adds later; a product by 2^n keeps a NaN,
+  // which a sum of exponent bits would not.
   Value toWhole = splatF32(0x1.8p23 + 127);
   Value biased = addF(x, toWhole);
-  Value power = emitSeries(
-      *this, isForBf16 ? ArrayRef(exp2Around0ForBf16) : ArrayRef(exp2Around0),
-      subF(x, subF(biased, toWhole)));
+  Value power = arithmetic.polynomial(subF(x, subF(biased, toWhole)),
+                                      isForBf16 ? ArrayRef(exp2Around0ForBf16)
+                                                : ArrayRef(exp2Around0));
   Value bits = arith::BitcastOp::create(builder, loc, vi32, biased);
   Value scale = arith::ShLIOp::create(builder, loc, bits, splatI32(23));
   return mulF(power, arith::BitcastOp::create(builder, loc, vf32, scale));

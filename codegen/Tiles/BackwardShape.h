@@ -194,8 +194,8 @@ private:
   /// Of scores of all heads, beside the scores of a block of queries and the
   /// rows of two, since those of one are still there when the tiles pass again
   /// with the next one, in so many bytes of cache for a head.
-  int64_t countFittingTiles(int64_t bytes, int64_t rows) const {
-    int64_t ofBlock = rows * 2 * (2 * headRow + valueRow + panel);
+  int64_t countFittingTiles(int64_t bytes) const {
+    int64_t ofBlock = queries * 2 * (2 * headRow + valueRow + panel);
     return std::clamp<int64_t>((bytes / 4 - ofBlock) /
                                    (panel * getWordsPerKey()),
                                1, mostKeys / panel);
@@ -207,11 +207,11 @@ private:
   /// matrix unit needs slabs.
   void keepFittingTiles(int64_t bytes) {
     unpacksKeys = !isTiled;
-    tiles = countFittingTiles(bytes, queries);
+    tiles = countFittingTiles(bytes);
     if (!unpacksKeys)
       return;
     unpacksKeys = false;
-    unpacksKeys = countFittingTiles(bytes, queries) < tiles;
+    unpacksKeys = countFittingTiles(bytes) < tiles;
   }
 
   /// Whether there are as many operations for each byte of Q, dO and dQ, which

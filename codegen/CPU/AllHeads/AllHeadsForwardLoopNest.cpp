@@ -78,9 +78,9 @@ class AllHeadsForwardLoopNest {
   PanelOutput output;
   OffsetWindow window;
   AllHeadsForwardPoint headsPoint;
-  Value kinds;       ///< i64 per group of keys: what the mask says of it
-  int64_t areTurned; ///< place of an i64: whether V^T of the block is made
-  TileSide rows;     ///< the panel
+  Value kinds;     ///< i64 per group of keys: what the mask says of it
+  Value areTurned; ///< i64: whether V^T of the block is made
+  TileSide rows;   ///< the panel
   Index firstOfItem = 0, panelsOfItem = 1;
   Index placeOfPanel = 0; ///< of its first head in scratch memory
 
@@ -101,7 +101,7 @@ public:
         headsPoint(launch.weights, launch.packed, window, memory, kernel,
                    arguments, launch.plan, launch.sites, launch.vectors),
         kinds(item.at(item.layout.reserve(2 * launch.keys / launch.rows))),
-        areTurned(item.layout.reserve(launch.isTiled ? 2 : 0)) {
+        areTurned(item.at(item.layout.reserve(launch.isTiled ? 2 : 0))) {
     item.point.setOffsets(TilePoint::Offsets::InPlace);
     headsPoint.setHinges(&hinges);
   }
@@ -129,7 +129,7 @@ public:
       item.firstKey = firstKey;
       item.keyCount = kernel.min(launch.keys, kernel.sub(keyRows, firstKey));
       if (launch.isTiled)
-        kernel.store(kernel.constantI64(0), item.at(areTurned));
+        kernel.store(kernel.constantI64(0), areTurned);
       kernel.loop(0, panelsOfItem, 1, [&](Value panel) {
         enterPanel(panel);
         kernel.when(
@@ -206,9 +206,8 @@ private:
   /// V^T of all heads for a matrix unit, when the first panel that sees some of
   /// the block needs it.
   void turnValues() {
-    Value isMade = item.at(areTurned);
-    kernel.when(kernel.equal(kernel.load(kernel.i64, isMade), 0), [&] {
-      kernel.store(kernel.constantI64(1), isMade);
+    kernel.when(kernel.equal(kernel.load(kernel.i64, areTurned), 0), [&] {
+      kernel.store(kernel.constantI64(1), areTurned);
       Index heads = arguments.getSize(launch.sites.key, 1);
       kernel.loop(0, heads, 1, [&](Value number) {
         item.kvHead = number;
