@@ -55,6 +55,7 @@ static Target getAvx2() {
   Target target = getX86("cpu:avx2", Unit::MultiplyAdd256);
   target.vector.width = 8;
   target.vector.registers = 16;
+  target.vector.lookUp = x86::emitLookUp;
   target.processor = {"x86-64-v3", "", {"avx2", "fma"}};
   return target;
 }

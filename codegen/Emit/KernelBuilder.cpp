@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
 #include <numeric>
 
 using namespace mlir;
@@ -159,6 +160,21 @@ static constexpr double exp2Around0[] = { // on [-1/2, 1/2]
 static constexpr double exp2Around0ForBf16[] = {
     1.000000000000e+00, 6.931469775999e-01, 2.402224208561e-01,
     5.550733743907e-02, 9.671512635227e-03, 1.326472685071e-03};
+static constexpr double exp2Near0[] = { // on [-1/16, 1/16]
+    1.000000000000e+00, 6.931472142604e-01, 2.402576298696e-01,
+    5.549622180011e-02};
+
+/// What turns a number of eighths, shifted so that its whole part is an
+/// exponent, into the power: the fraction of 2^(i/8) less the bits of i, which
+/// have come to the fraction's place.
+static Value getEighths(KernelBuilder &kernel) {
+  SmallVector<int32_t> words;
+  for (int32_t i = 0; i < 8; ++i) {
+    auto power = static_cast<float>(std::exp2(i / 8.0));
+    words.push_back((llvm::bit_cast<int32_t>(power) & 0x7fffff) - (i << 20));
+  }
+  return kernel.constant(DenseElementsAttr::get(kernel.vi32, ArrayRef(words)));
+}
 
 Value KernelBuilder::exp2(Value x, bool isForBf16) {
   VectorArithmetic arithmetic(builder, loc, vf32);
@@ -175,15 +191,25 @@ Value KernelBuilder::exp2(Value x, bool isForBf16) {
   // of the sum: the exponent of 2^n, which is shifted to its place. Nothing
   // here is more than an addition or a multiplication, and the bias is part of
   // the sum, which VectorArithmetic adds later; a product by 2^n keeps a NaN,
-  // which a sum of exponent bits would not.
-  Value toWhole = splatF32(0x1.8p23 + 127);
-  Value biased = addF(x, toWhole);
-  Value power = arithmetic.polynomial(subF(x, subF(biased, toWhole)),
-                                      isForBf16 ? ArrayRef(exp2Around0ForBf16)
-                                                : ArrayRef(exp2Around0));
+  // which a sum of exponent bits would not. Near 1.5 2^20 it is rounded to
+  // eighths, whose powers lanes look up: with them a series has half as many
+  // terms.
+  int fractionBits = target.lookUp ? 3 : 0;
+  Value toMultiple = splatF32(std::ldexp(0x1.8p23, -fractionBits) + 127);
+  Value biased = addF(x, toMultiple);
   Value bits = arith::BitcastOp::create(builder, loc, vi32, biased);
-  Value scale = arith::ShLIOp::create(builder, loc, bits, splatI32(23));
-  return mulF(power, arith::BitcastOp::create(builder, loc, vf32, scale));
+  Value scale =
+      arith::ShLIOp::create(builder, loc, bits, splatI32(23 - fractionBits));
+  ArrayRef<double> series =
+      isForBf16 ? ArrayRef(exp2Around0ForBf16) : ArrayRef(exp2Around0);
+  if (target.lookUp) {
+    scale = arith::AddIOp::create(
+        builder, loc, scale, target.lookUp(*this, getEighths(*this), bits));
+    series = exp2Near0;
+  }
+  Value rest = subF(x, subF(biased, toMultiple));
+  return mulF(arithmetic.polynomial(rest, series),
+              arith::BitcastOp::create(builder, loc, vf32, scale));
 }
 
 Value KernelBuilder::log(Value x) {

@@ -95,6 +95,10 @@ struct VectorTarget {
   mlir::Value (*scalef)(KernelBuilder &, mlir::Value x,
                         mlir::Value power) = nullptr;
   mlir::Value (*fraction)(KernelBuilder &, mlir::Value x) = nullptr;
+  /// Of each lane, entry `number` mod 8 of a table of eight 32-bit words, which
+  /// has a lane for each.
+  mlir::Value (*lookUp)(KernelBuilder &, mlir::Value table,
+                        mlir::Value number) = nullptr;
   /// sum (f32) + a * b, a pair of bf16 in each lane of `a` and `b`.
   mlir::Value (*bf16Dot)(KernelBuilder &, mlir::Value sum, mlir::Value a,
                          mlir::Value b) = nullptr;

@@ -32,6 +32,11 @@ Value x86::emitFraction(KernelBuilder &kernel, Value x) {
                        kernel.vf32, {x, toFloor, x, allLanes, currentRounding});
 }
 
+Value x86::emitLookUp(KernelBuilder &kernel, Value table, Value number) {
+  return callIntrinsic(kernel, "llvm.x86.avx2.permd", kernel.vi32,
+                       {table, number});
+}
+
 Value x86::emitBf16Dot(KernelBuilder &kernel, Value sum, Value a, Value b) {
   return callIntrinsic(kernel, "llvm.x86.avx512bf16.dpbf16ps.512", kernel.vf32,
                        {sum, a, b});

@@ -19,6 +19,10 @@ mlir::Value emitScalef(KernelBuilder &kernel, mlir::Value x, mlir::Value power);
 /// VREDUCEPS of AVX-512DQ: x - floor(x), 16 lanes; 0 of an infinity.
 mlir::Value emitFraction(KernelBuilder &kernel, mlir::Value x);
 
+/// VPERMD of AVX2: of each of 8 lanes, lane `number` mod 8 of `table`.
+mlir::Value emitLookUp(KernelBuilder &kernel, mlir::Value table,
+                       mlir::Value number);
+
 /// VDPBF16PS of AVX512_BF16: sum + a.low * b.low + a.high * b.high in each of
 /// 16 lanes; `a` and `b` are vectors of 32 bf16.
 mlir::Value emitBf16Dot(KernelBuilder &kernel, mlir::Value sum, mlir::Value a,
