@@ -124,6 +124,7 @@ def test_mode_of_the_caller_stays(target, flushes):
     """After calls, and after an error of a program whose kernels have run."""
     threads = torch.get_num_threads()
     torch.set_num_threads(4)
+    assert kept_by_pool()  # whose threads start now, if they have not, in this mode
     torch.set_flush_denormal(flushes)
     try:
         before = mode()
