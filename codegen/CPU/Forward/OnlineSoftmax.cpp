@@ -32,9 +32,7 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high,
   int64_t width = kernel.width();
   Value maximum = item.ofPanel(item.maximum);
   Value sum = item.ofPanel(item.sum);
-  // Sums of a block start at zero, and two of them take turns: the sum of a
-  // long row is one of short ones.
-  Values alpha, shift, before, sums(2 * launch.vectors, kernel.splatF32(0));
+  Values alpha, shift, before;
   for (int64_t v = 0; v < launch.vectors; ++v) {
     // Queries that have seen no key yet: their scores are all -inf.
     Value isSeen = kernel.compareF(arith::CmpFPredicate::UNE, maxima[v],
@@ -52,44 +50,62 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high,
   buckets.scale(alpha);
   if (rescale)
     rescale(alpha);
+  // Few registers hold the series and two sums: a column of vectors at a time.
+  bool areAll = kernel.target.hasManyRegisters() || launch.isNear;
+  int64_t together = areAll ? launch.vectors : 1;
+  for (int64_t first = 0; first < launch.vectors; first += together) {
+    Values sums = addWeights(low, high, first,
+                             ArrayRef<Value>(shift).slice(first, together));
+    for (int64_t v = 0; v < together; ++v)
+      kernel.storeVector(kernel.addF(before[first + v],
+                                     kernel.addF(sums[v], sums[together + v])),
+                         sum, {(first + v) * width});
+  }
+  return alpha;
+}
+
+/// P of some vectors of the panel, from `first` on, of which `shift` has one
+/// each; and two sums of each, one behind the other. They start at zero, and
+/// take turns: the sum of a long row is one of short ones.
+Values OnlineSoftmax::addWeights(Index low, Index high, int64_t first,
+                                 ValueRange shift) {
+  int64_t width = kernel.width(), vectors = shift.size();
+  Values zeros(2 * vectors, kernel.splatF32(0));
   // At least two rows at a time. An odd last row has a partner, which is
   // hidden.
   int64_t rows = launch.softmaxRows;
-  sums = kernel.loop(low, high, rows, sums, [&](Value row, ValueRange carried) {
+  auto addRows = [&](Value row, ValueRange carried) {
     Values next(carried);
     Values weights;
     for (int64_t u = 0; u < rows; ++u) {
       Value from = item.getScores(row, u * launch.panel);
-      for (int64_t v = 0; v < launch.vectors; ++v) {
-        Value score = kernel.loadVector(from, {v * width});
+      for (int64_t v = 0; v < vectors; ++v) {
+        int64_t lane = (first + v) * width;
+        Value score = kernel.loadVector(from, {lane});
         weights.push_back(kernel.exp2(
             item.form.emitExponent(kernel, score, shift[v]), launch.pairs));
         if (!launch.hasPairs() && !launch.isNear)
-          kernel.storeVector(weights.back(), from, {v * width});
-        buckets.add(kernel.add(row, u), v, weights.back());
+          kernel.storeVector(weights.back(), from, {lane});
+        buckets.add(kernel.add(row, u), first + v, weights.back());
       }
     }
     if (launch.isNear) // behind the loads, which a store would keep waiting
       storeVectors(kernel, weights, item.getScores(row));
     for (int64_t u = 0; u < rows; u += 2) {
       Values sum(next);
-      next.assign(sum.begin() + launch.vectors, sum.end());
-      for (int64_t v = 0; v < launch.vectors; ++v) {
+      next.assign(sum.begin() + vectors, sum.end());
+      for (int64_t v = 0; v < vectors; ++v) {
         // pairs: half as many roundings
-        Value first = weights[u * launch.vectors + v];
-        Value second = weights[(u + 1) * launch.vectors + v];
-        next.push_back(kernel.addF(sum[v], kernel.addF(first, second)));
+        Value one = weights[u * vectors + v];
+        Value other = weights[(u + 1) * vectors + v];
+        next.push_back(kernel.addF(sum[v], kernel.addF(one, other)));
       }
     }
     if (launch.hasPairs())
       storePairs(weights, kernel.div(row, 2));
     return next;
-  });
-  for (int64_t v = 0; v < launch.vectors; ++v)
-    kernel.storeVector(
-        kernel.addF(before[v], kernel.addF(sums[v], sums[launch.vectors + v])),
-        sum, {v * width});
-  return alpha;
+  };
+  return kernel.loop(low, high, rows, zeros, addRows);
 }
 
 /// Of two rows of weights, in place: pair i lies where rows 2i and 2i + 1 were

@@ -30,6 +30,8 @@ public:
   void store();
 
 private:
+  KernelBuilder::Values addWeights(Index low, Index high, int64_t first,
+                                   mlir::ValueRange shift);
   void storePairs(mlir::ValueRange weights, Index pair);
 
   ForwardItem &item;
