@@ -124,9 +124,9 @@ def test_mode_of_the_caller_stays(target, flushes):
     """After calls, and after an error of a program whose kernels have run."""
     threads = torch.get_num_threads()
     torch.set_num_threads(4)
-    assert kept_by_pool()  # whose threads start now, if they have not, in this mode
-    torch.set_flush_denormal(flushes)
     try:
+        assert kept_by_pool()  # whose threads start now, if they have not, in this mode
+        torch.set_flush_denormal(flushes)
         before = mode()
         assert bool(before & 0x8000) == flushes
         rows = [torch.randn(1, 2, 300, 16).to(DTYPES[target]) for _ in range(3)]

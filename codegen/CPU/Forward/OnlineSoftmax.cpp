@@ -50,8 +50,10 @@ Values OnlineSoftmax::update(ValueRange maxima, Index low, Index high,
   buckets.scale(alpha);
   if (rescale)
     rescale(alpha);
-  // Few registers hold the series and two sums: a column of vectors at a time.
+  // Few registers hold the series and two sums: a column of vectors at a time,
+  // but where whole rows are stored behind their loads.
   bool areAll = kernel.target.hasManyRegisters() || launch.isNear;
+  assert((areAll || !launch.hasPairs()) && "pairs are made of whole rows");
   int64_t together = areAll ? launch.vectors : 1;
   for (int64_t first = 0; first < launch.vectors; first += together) {
     Values sums = addWeights(low, high, first,
