@@ -44,6 +44,7 @@ private:
   Status visit(const Check &op);
   Status visit(const Return &op);
   Status visit(const CheckData &op);
+  Status visit(const Distance &op);
 
   const Artifact &artifact;
   const Function &function;
@@ -163,6 +164,15 @@ Status FunctionChecker::visit(const CheckData &op) {
     return makeError("tensor register ", op.tensor, " has no element ",
                      op.number);
   return readInteger(op.bound);
+}
+
+Status FunctionChecker::visit(const Distance &op) {
+  SEXTANT_CHECK(read(op.tensor));
+  for (uint32_t axis : op.axes)
+    if (axis >= function.tensors[op.tensor].dims.size())
+      return makeError("tensor register ", op.tensor, " has no dimension ",
+                       axis);
+  return writeInteger(op.result);
 }
 
 Status FunctionChecker::visit(const Integer &op) {

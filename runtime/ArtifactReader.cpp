@@ -174,6 +174,11 @@ Instruction Reader::readInstruction(const artifact::Instruction &table) {
                             op->bound(), readText(op->message())};
     return result;
   }
+  case artifact::Body::Distance: {
+    const auto *op = table.body_as_Distance();
+    result.body = Distance{op->tensor(), readNumbers(op->axes()), op->result()};
+    return result;
+  }
   case artifact::Body::Integer: {
     const auto *op = table.body_as_Integer();
     result.body = Integer{op->kind(), op->left(), op->right(), op->result()};

@@ -102,11 +102,18 @@ struct CheckData {
   uint32_t bound;
   std::string message;
 };
+/// How far apart a tensor's elements lie along some dimensions becomes an
+/// integer.
+struct Distance {
+  uint32_t tensor;
+  std::vector<uint32_t> axes;
+  uint32_t result;
+};
 
 /// One step of a function; the label says where it comes from, for profiles.
 struct Instruction {
   std::variant<Dim, Integer, Alloc, Constant, Launch, Dense, View, Release,
-               Check, Return, CheckData>
+               Check, Return, CheckData, Distance>
       body;
   std::string label;
 };

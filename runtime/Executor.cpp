@@ -12,6 +12,7 @@
 #include "runtime/emulator/Emulator.h"
 #include "runtime/emulator/TensorMemory.h"
 #include <algorithm>
+#include <cstdlib>
 
 using namespace sextant;
 using namespace sextant::runtime;
@@ -50,6 +51,7 @@ private:
   Status visit(const Check &op);
   Status visit(const Return &op);
   Status visit(const CheckData &op);
+  Status visit(const Distance &op);
 
   void appendArgument(const Tensor &tensor);
   Result<int64_t> launchChecked(const Launch &op, const Kernel &kernel);
@@ -80,6 +82,23 @@ private:
 
 Status Execution::visit(const Dim &op) {
   integers[op.result] = tensors[op.tensor].sizes[op.axis];
+  return {};
+}
+
+Status Execution::visit(const Distance &op) {
+  const Tensor &tensor = tensors[op.tensor];
+  int64_t &all = integers[op.result] = 0;
+  if (tensor.elements() == 0)
+    return {};
+  for (uint32_t axis : op.axes) {
+    int64_t distance = 0;
+    if (__builtin_mul_overflow(tensor.sizes[axis] - 1,
+                               std::abs(tensor.strides[axis]), &distance) ||
+        __builtin_add_overflow(all, distance, &all))
+      return makeError("the elements of a tensor of shape ",
+                       formatShape(tensor.shape()),
+                       " lie farther apart than memory reaches");
+  }
   return {};
 }
 

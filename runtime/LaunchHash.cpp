@@ -33,7 +33,8 @@ private:
     Integer,
     Output,
     Tensor,
-    Launch
+    Launch,
+    Distance
   };
 
   static uint64_t mix(Kind kind, std::initializer_list<uint64_t> parts) {
@@ -66,6 +67,12 @@ private:
   void visit(const Release &) {}
   void visit(const Check &) {}
   void visit(const CheckData &) {}
+  void visit(const Distance &op) {
+    uint64_t &result = integers[op.result];
+    result = mix(Kind::Distance, {op.tensor});
+    for (uint32_t axis : op.axes)
+      result = mix(Kind::Distance, {result, axis});
+  }
   void visit(const Return &) {}
 
   const Artifact &artifact;

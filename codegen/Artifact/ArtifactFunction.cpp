@@ -45,6 +45,7 @@ private:
   LogicalResult writeIntegerOp(Operation *op, artifact::IntegerKind kind);
   LogicalResult writeConstant(arith::ConstantOp op);
   LogicalResult writeDim(tensor::DimOp op);
+  LogicalResult writeDistance(exec::DistanceOp op);
   LogicalResult writeCast(tensor::CastOp op);
   LogicalResult writeAlloc(exec::AllocOp op);
   LogicalResult writeLaunch(exec::LaunchOp op);
@@ -198,6 +199,15 @@ LogicalResult FunctionWriter::writeDim(tensor::DimOp op) {
   uint32_t result = addInteger(op.getResult());
   add(op, artifact::Body::Dim,
       artifact::CreateDim(builder, source, axis.getInt(), result).Union());
+  return success();
+}
+
+LogicalResult FunctionWriter::writeDistance(exec::DistanceOp op) {
+  auto axes = writeNumbers(Numbers(op.getDims().begin(), op.getDims().end()));
+  uint32_t source = getTensor(op.getSource());
+  uint32_t result = addInteger(op.getResult());
+  add(op, artifact::Body::Distance,
+      artifact::CreateDistance(builder, source, axes, result).Union());
   return success();
 }
 
@@ -410,6 +420,7 @@ LogicalResult FunctionWriter::writeOp(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](arith::ConstantOp op) { return writeConstant(op); })
       .Case([&](tensor::DimOp op) { return writeDim(op); })
+      .Case([&](exec::DistanceOp op) { return writeDistance(op); })
       .Case([&](tensor::CastOp op) { return writeCast(op); })
       .Case([&](exec::AllocOp op) { return writeAlloc(op); })
       .Case([&](exec::LaunchOp op) { return writeLaunch(op); })

@@ -7,7 +7,9 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <limits>
 
 using namespace mlir;
 using namespace sextant;
@@ -47,6 +49,9 @@ public:
   /// Parameters have the extents that payloads of all heads compiled in.
   void vectors(pos::SitesOwnerInterface owner);
   void positions(Value positions, Size batch, Size length, const Twine &name);
+  /// Elements of parameters and of positions are as near to each other as
+  /// kernels count, but for those of other heads and elements of the batch.
+  void distances(pos::SitesOwnerInterface owner);
   void requirements(pos::SitesOwnerInterface owner);
 
 private:
@@ -80,6 +85,8 @@ private:
     exec::CheckOp::create(builder, location, fixed, predicate, get(size),
                           message.str());
   }
+
+  void distance(Value tensor, ArrayRef<int64_t> dims, const Twine &name);
 
   OpBuilder &builder;
   Location location;
@@ -149,6 +156,60 @@ void ShapeChecker::vectors(pos::SitesOwnerInterface owner) {
           isPart ? Predicate::at_most : Predicate::equal,
           lacks(contract.getMatrix(), op, "columns"));
   });
+}
+
+/// Dimensions along which lanes may read different elements, of each parameter:
+/// all but those that are only ever indexed by the batch or by the head.
+static SmallVector<SmallVector<int64_t>>
+findLaneDims(pos::SitesOwnerInterface owner) {
+  OperandRange params = owner.getParamOperands();
+  SmallVector<llvm::SmallBitVector> ofLanes, ofHeads;
+  for (Value param : params) {
+    auto rank = cast<RankedTensorType>(param.getType()).getRank();
+    ofLanes.emplace_back(rank);
+    ofHeads.emplace_back(rank);
+  }
+  owner.getSitesRegion().walk([&](pos::PayloadOpInterface op) {
+    for (const pos::TableRead &read : op.getTableReads()) {
+      unsigned param = cast<BlockArgument>(read.table).getArgNumber();
+      bool isHead = read.index.getDefiningOp<pos::BatchOp>() ||
+                    read.index.getDefiningOp<pos::HeadOp>();
+      (isHead ? ofHeads : ofLanes)[param].set(read.dim);
+    }
+  });
+  SmallVector<SmallVector<int64_t>> dims(params.size());
+  for (auto [param, own] : llvm::enumerate(dims))
+    for (unsigned dim = 0; dim < ofLanes[param].size(); ++dim)
+      if (ofLanes[param][dim] || !ofHeads[param][dim])
+        own.push_back(dim);
+  return dims;
+}
+
+void ShapeChecker::distance(Value tensor, ArrayRef<int64_t> dims,
+                            const Twine &name) {
+  if (dims.empty())
+    return;
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  Value apart = exec::DistanceOp::create(builder, location,
+                                         builder.getIndexType(), tensor, dims);
+  Value limit = arith::ConstantIndexOp::create(builder, location, most);
+  exec::CheckOp::create(
+      builder, location, apart, exec::Predicate::at_most, limit,
+      (name + " has elements farther from each other than kernels count")
+          .str());
+}
+
+void ShapeChecker::distances(pos::SitesOwnerInterface owner) {
+  codegen::OwnerOperands operands = codegen::getOwnerOperands(owner);
+  for (auto [number, dims] : llvm::enumerate(findLaneDims(owner))) {
+    Value param = owner.getParamOperands()[number];
+    distance(param, dims, describeParam(param, number, owner));
+  }
+  for (auto [positions, name] :
+       {std::pair(operands.queryPositions, "a tensor of query positions"),
+        std::pair(operands.keyPositions, "a tensor of key positions")})
+    if (positions)
+      distance(positions, {1, 2}, name);
 }
 
 /// Whether a map of the rows of keys or values, `of` which operands it says,
@@ -267,6 +328,7 @@ template <typename AttentionOp> void ShapeChecker::attention(AttentionOp op) {
 void codegen::emitShapeChecks(OpBuilder &builder, Operation *op) {
   ShapeChecker checker(builder, op->getLoc());
   checker.vectors(cast<pos::SitesOwnerInterface>(op));
+  checker.distances(cast<pos::SitesOwnerInterface>(op));
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](pos::AttentionOp attention) {
         checker.attention(attention);

@@ -181,7 +181,7 @@ Value ArgumentPoint::getPosition(pos::Side side, int64_t axis, Value row) {
       kernel.rem(kernel.fromI32(batchValue), arguments.getSize(*tensor, 0));
   Element element =
       locate(*tensor, {kernel.toI32(batch), row, kernel.constantI32(axis)});
-  return load(arguments.getPointer(*tensor), kernel.i32, element);
+  return load(kernel.i32, element);
 }
 
 //===----------------------------------------------------------------------===//
@@ -191,15 +191,19 @@ Value ArgumentPoint::getPosition(pos::Side side, int64_t axis, Value row) {
 ArgumentPoint::Element ArgumentPoint::locate(unsigned tensor,
                                              ValueRange indices) {
   OpBuilder &builder = kernel.builder;
-  Element element{kernel.constantI32(0),
+  Element element{arguments.getPointer(tensor), kernel.constantI32(0),
                   kernel.constant(builder.getBoolAttr(true))};
+  Index start = 0; // what all lanes have in common may be far away
   for (auto [dim, index] : llvm::enumerate(indices)) {
     Index size = arguments.getSize(tensor, dim);
     Value used = index;
     if (index == batchValue)
       used = kernel.toI32(kernel.rem(kernel.fromI32(index), size));
-    Value stride = kernel.toI32(arguments.getStride(tensor, dim));
-    element.offset = addI(element.offset, mulI(used, stride));
+    Index stride = arguments.getStride(tensor, dim);
+    if (isa<VectorType>(used.getType()))
+      element.offset = addI(element.offset, mulI(used, kernel.toI32(stride)));
+    else
+      start = kernel.add(start, kernel.mul(kernel.fromI32(used), stride));
     Value limit = kernel.toI32(size);
     match(kernel, used, limit);
     Value inside = arith::CmpIOp::create(
@@ -208,6 +212,8 @@ ArgumentPoint::Element ArgumentPoint::locate(unsigned tensor,
     element.inside =
         arith::AndIOp::create(builder, kernel.loc, element.inside, inside);
   }
+  element.base =
+      kernel.advance(element.base, {start}, arguments.getElementType(tensor));
   return element;
 }
 
@@ -235,7 +241,7 @@ static std::pair<Value, Value> findRun(KernelBuilder &kernel, Value offsets,
   return {start, isRun};
 }
 
-Value ArgumentPoint::load(Value base, Type type, Element element) {
+Value ArgumentPoint::load(Type type, const Element &element) {
   OpBuilder &builder = kernel.builder;
   Value nothing = kernel.constant(getNothing(builder, type));
   if (!isa<VectorType>(element.offset.getType()))
@@ -243,8 +249,7 @@ Value ArgumentPoint::load(Value base, Type type, Element element) {
         .choose(
             element.inside, type,
             [&]() -> KernelBuilder::Values {
-              Index offset = kernel.fromI32(element.offset);
-              return {kernel.load(type, kernel.advance(base, {offset}, type))};
+              return {kernel.load(type, element.base)};
             },
             [&]() -> KernelBuilder::Values { return {nothing}; })
         .front();
@@ -252,8 +257,8 @@ Value ArgumentPoint::load(Value base, Type type, Element element) {
   auto vector = VectorType::get(lanes, type);
   auto gather = [&]() -> KernelBuilder::Values {
     Value pointers = LLVM::GEPOp::create(
-        builder, kernel.loc, VectorType::get(lanes, kernel.pointer), type, base,
-        ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(element.offset)},
+        builder, kernel.loc, VectorType::get(lanes, kernel.pointer), type,
+        element.base, ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(element.offset)},
         LLVM::GEPNoWrapFlags::none);
     return {LLVM::masked_gather::create(
         builder, kernel.loc, vector, pointers, kernel.broadcast(element.inside),
@@ -264,7 +269,7 @@ Value ArgumentPoint::load(Value base, Type type, Element element) {
     return gather().front();
   auto [start, isRun] = findRun(kernel, element.offset, element.inside);
   auto loadRun = [&, first = start]() -> KernelBuilder::Values {
-    Value address = kernel.advance(base, {kernel.fromI32(first)}, type);
+    Value address = kernel.advance(element.base, {kernel.fromI32(first)}, type);
     return {kernel.load(vector, address)};
   };
   return kernel.choose(isRun, Type(vector), loadRun, gather).front();
@@ -274,8 +279,7 @@ Value ArgumentPoint::read(OpBuilder &, BlockArgument param,
                           ValueRange indices) {
   unsigned tensor = layout.params.at(param.getArgNumber());
   Type type = cast<RankedTensorType>(param.getType()).getElementType();
-  Value value =
-      load(arguments.getPointer(tensor), type, locate(tensor, indices));
+  Value value = load(type, locate(tensor, indices));
   return convert(value, computeType);
 }
 
@@ -353,7 +357,7 @@ void ArgumentPoint::addToRead(OpBuilder &builder, BlockArgument param,
   if (layout.ofRanges.contains(param.getArgNumber()))
     all.insert(all.begin(), range);
   Element element = locate(tensor, all);
-  Value base = arguments.getPointer(tensor);
+  Value base = element.base;
   Location loc = kernel.loc;
   cotangent = convert(cotangent, wide);
   auto addOne = [&](Value offset, Value inside, Value summand) {

@@ -115,13 +115,13 @@ protected:
   mlir::Value headValue, batchValue, range;
 
 private:
-  /// Offset of an element in its tensor, and whether it lies inside (null:
-  /// always).
+  /// An element of a tensor: where those of all lanes are counted from, how far
+  /// from there it is, an i32, and whether it lies inside.
   struct Element {
-    mlir::Value offset, inside;
+    mlir::Value base, offset, inside;
   };
   Element locate(unsigned tensor, mlir::ValueRange indices);
-  mlir::Value load(mlir::Value base, mlir::Type type, Element element);
+  mlir::Value load(mlir::Type type, const Element &element);
 };
 
 } // namespace sextant::codegen

@@ -118,6 +118,18 @@ static const Mutation mutations[] = {
      [](Artifact &a) { get<Dim>(a, 0).tensor = 77; }},
     {"tensor register 0 has no dimension 2",
      [](Artifact &a) { get<Dim>(a, 0).axis = 2; }},
+    {"instruction 0: tensor register 0 has no dimension 2",
+     [](Artifact &a) {
+       a.functions[0].instructions[0].body = Distance{0, {1, 2}, 2};
+     }},
+    {"instruction 0: there is no tensor register 77",
+     [](Artifact &a) {
+       a.functions[0].instructions[0].body = Distance{77, {0}, 2};
+     }},
+    {"instruction 0: there is no integer register 44",
+     [](Artifact &a) {
+       a.functions[0].instructions[0].body = Distance{0, {0}, 44};
+     }},
     {"instruction 4: tensor register 0 is no vector of i64",
      [](Artifact &a) {
        a.functions[0].instructions[4].body =

@@ -24,7 +24,7 @@ static Artifact makeProgram() {
   TensorType buffer{DType::F32, {-1}};
   function.tensors = {{DType::F32, {-1, 4}}, {DType::I32, {2}}, buffer, buffer};
   function.constants = {2, 3};
-  function.integers = 5;
+  function.integers = 6;
   function.instructions = {
       {Dim{0, 0, 2}, ""},
       {Integer{IntegerKind::Multiply, 2, 0, 3}, ""},
@@ -32,7 +32,8 @@ static Artifact makeProgram() {
       {Alloc{3, {3}, true}, ""},
       {Dim{0, 1, 4}, ""},
       {Launch{0, {0}, {2}, {2}, std::nullopt, std::nullopt}, "label"},
-      {Launch{1, {0, 2}, {3}, {4}, 3, std::nullopt}, ""},
+      {Distance{0, {0, 1}, 5}, ""},
+      {Launch{1, {0, 2}, {3}, {4, 5}, 3, std::nullopt}, ""},
       {Return{{}}, ""},
   };
   artifact.functions.push_back(function);
@@ -79,18 +80,22 @@ TEST(LaunchHash, ChangesWithWhatKernelsRelyOn) {
       {"size of a buffer", [](Artifact &a) { get<Alloc>(a, 3).sizes = {2}; }},
       {"zeros", [](Artifact &a) { get<Alloc>(a, 3).zero = false; }},
       {"axis of a size", [](Artifact &a) { get<Dim>(a, 4).axis = 0; }},
+      {"axes of a distance",
+       [](Artifact &a) { get<Distance>(a, 6).axes = {0}; }},
+      {"tensor of a distance",
+       [](Artifact &a) { get<Distance>(a, 6) = {1, {0}, 5}; }},
       {"kernel before", [](Artifact &a) { get<Launch>(a, 5).kernel = 1; }},
       {"reads before", [](Artifact &a) { get<Launch>(a, 5).reads = {3}; }},
-      {"reads", [](Artifact &a) { get<Launch>(a, 6).reads = {2, 0}; }},
-      {"number of reads", [](Artifact &a) { get<Launch>(a, 6).reads = {0}; }},
+      {"reads", [](Artifact &a) { get<Launch>(a, 7).reads = {2, 0}; }},
+      {"number of reads", [](Artifact &a) { get<Launch>(a, 7).reads = {0}; }},
       {"write instead of read",
        [](Artifact &a) {
-         get<Launch>(a, 6).reads = {0};
-         get<Launch>(a, 6).writes = {2, 3};
+         get<Launch>(a, 7).reads = {0};
+         get<Launch>(a, 7).writes = {2, 3};
        }},
-      {"scalar", [](Artifact &a) { get<Launch>(a, 6).scalars = {3}; }},
+      {"scalar", [](Artifact &a) { get<Launch>(a, 7).scalars = {3}; }},
       {"number of scalars",
-       [](Artifact &a) { get<Launch>(a, 6).scalars = {}; }},
+       [](Artifact &a) { get<Launch>(a, 7).scalars = {}; }},
       {"name of the kernel", [](Artifact &a) { a.kernels[1].name = "c"; }},
   };
   for (auto &[what, change] : changes) {
@@ -104,6 +109,6 @@ TEST(LaunchHash, StaysWithWhatTheyDoNotSee) {
   Artifact artifact = makeProgram();
   artifact.functions[0].instructions[5].label = "other";
   artifact.functions[0].arguments[0].name = "y";
-  get<Launch>(artifact, 6).flops = std::nullopt;
+  get<Launch>(artifact, 7).flops = std::nullopt;
   EXPECT_EQ(getSymbol(artifact), getSymbol(makeProgram()));
 }

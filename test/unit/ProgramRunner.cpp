@@ -341,6 +341,14 @@ void Interpreter::execute(Operation &op) {
       .Case<tensor::DimOp>([&](tensor::DimOp dim) {
         set(tensors[dim.getSource()].sizes[in(1)]);
       })
+      .Case<exec::DistanceOp>([&](exec::DistanceOp distance) {
+        const Tensor &tensor = tensors[distance.getSource()];
+        int64_t apart = 0;
+        for (int64_t dim : distance.getDims())
+          apart += std::max<int64_t>(tensor.sizes[dim] - 1, 0) *
+                   std::abs(tensor.strides[dim]);
+        set(tensor.count() ? apart : 0);
+      })
       .Case<tensor::CastOp>([&](auto cast) {
         tensors[cast.getResult()] = tensors[cast.getOperand()];
       })

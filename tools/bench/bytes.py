@@ -149,10 +149,10 @@ def compiled(problem: Problem, signature: Signature, folder: Path) -> Path:
     return artifact
 
 
-def misses(artifact: Path, inputs: Sequence[str], cache: int, out: Path) -> int:
+def misses(artifact: Path, inputs: Sequence[str], cache: float, out: Path) -> int:
     """Lines that the data of one run fetch from beyond the last level."""
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--D1=49152,12,64"]
-    command += [f"--LL={cache * 2**20},16,64", f"--cachegrind-out-file={out}"]
+    command += [f"--LL={int(cache * 2**20)},16,64", f"--cachegrind-out-file={out}"]
     # Not sextant-prof, which measures the peak as well: minutes in a simulation.
     command += ["sextant-run", str(artifact), "--threads=1", *inputs]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -171,7 +171,7 @@ def misses(artifact: Path, inputs: Sequence[str], cache: int, out: Path) -> int:
     return count
 
 
-def fetched(problem: Problem, artifact: Path, signature: Signature, cache: int) -> int:
+def fetched(problem: Problem, artifact: Path, signature: Signature, cache: float) -> int:
     """Bytes that a call fetches beyond those that one of a block of queries does."""
     few = replace(problem, batch=1, queries=min(problem.queries, 64), keys=64)
     lines = []
@@ -213,7 +213,7 @@ def main() -> int:
     parser.add_argument("--element", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--queries", type=int, help="not those that a kernel is counted at")
     parser.add_argument("--keys", type=int, help="likewise")
-    parser.add_argument("--cache", type=int, default=2, metavar="MIB")
+    parser.add_argument("--cache", type=float, default=2, metavar="MIB")
     parser.add_argument("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS))
     parser.add_argument("--artifacts", type=Path, help="take forward.sxt and the others here")
     arguments = parser.parse_args()

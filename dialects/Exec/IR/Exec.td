@@ -22,7 +22,7 @@ def Exec_Dialect : Dialect {
   let description = [{
     The last level before the artifact. A program is a `func.func` of one block
     whose tensors are buffers: `exec.launch` and in-place dense ops write into
-    operands. Integers are of type `index`, made by `tensor.dim` and by
+    operands. Integers are of type `index`, made by `tensor.dim`, `exec.distance` and
     `arith` (constant, addi, subi, muli, divsi, ceildivsi, floordivsi, remsi,
     minsi, maxsi). A tensor `arith.constant` is data of the artifact;
     `tensor.cast` checks sizes. Kernels are functions of the nested module
@@ -206,6 +206,24 @@ def Exec_CheckOp : Exec_Op<"check", [MemoryEffects<[MemRead, MemWrite]>]> {
   let arguments = (ins Index:$left, Exec_PredicateAttr:$predicate, Index:$right,
                        StrAttr:$message);
   let assemblyFormat = "$left $predicate $right `,` $message attr-dict";
+}
+
+def Exec_DistanceOp : Exec_Op<"distance", [Pure]> {
+  let summary = "How far apart the elements of a tensor lie in memory";
+  let description = [{
+    Elements from the first one to the last along some dimensions: the sum of
+    their strides, each as often as indices differ, 0 of an empty tensor. A
+    caller's tensor may have any strides, and kernels count in 32 bits from one
+    lane to another.
+
+    ```mlir
+    %apart = exec.distance %bias over [2, 3] : tensor<?x?x?x?xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$source, DenseI64ArrayAttr:$dims);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$source `over` $dims attr-dict `:` type($source)";
+  let hasVerifier = 1;
 }
 
 def Exec_CheckDataOp : Exec_Op<"check_data", [MemoryEffects<[MemRead, MemWrite]>]> {

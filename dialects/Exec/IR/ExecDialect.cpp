@@ -57,6 +57,14 @@ LogicalResult AllocOp::verify() {
   return success();
 }
 
+LogicalResult DistanceOp::verify() {
+  auto type = cast<RankedTensorType>(getSource().getType());
+  for (int64_t dim : getDims())
+    if (dim < 0 || dim >= type.getRank())
+      return emitOpError("expected dimensions of ") << type << ", got " << dim;
+  return success();
+}
+
 LogicalResult CheckDataOp::verify() {
   auto type = cast<RankedTensorType>(getSource().getType());
   if (type.getRank() != 1 || type.isDynamicDim(0))

@@ -66,6 +66,14 @@ exec.parameter "w" : tensor<?xf32> init constant [0.0]
 
 // -----
 
+func.func @distance(%a: tensor<2x3xf32>) -> index {
+  // expected-error@+1 {{expected dimensions of 'tensor<2x3xf32>', got 2}}
+  %r = exec.distance %a over [0, 2] : tensor<2x3xf32>
+  return %r : index
+}
+
+// -----
+
 // An element is one of a vector.
 func.func @number(%a: tensor<2xi64>, %n: index) {
   // expected-error@+1 {{expected an element of 'tensor<2xi64>', got number 2}}

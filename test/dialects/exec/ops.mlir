@@ -15,8 +15,10 @@ func.func @all(%a: tensor<?x64xf32> {exec.name = "input", exec.dims = ["n", ""]}
                %w: tensor<64x64xf32>) -> tensor<64x?xf32> {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %a, %c0 : tensor<?x64xf32>
+  // CHECK: exec.distance %{{.*}} over [0, 1] : tensor<?x64xf32>
+  %apart = exec.distance %a over [0, 1] : tensor<?x64xf32>
   // CHECK: exec.check %{{.*}} at_most %{{.*}}, "length is too long"
-  exec.check %c0 at_most %n, "length is too long"
+  exec.check %apart at_most %n, "length is too long"
   // CHECK: exec.check_data %{{.*}}[1] at_least %{{.*}}, "five are too few" : tensor<2xi64>
   %counts = arith.constant dense<[4, 5]> : tensor<2xi64>
   exec.check_data %counts[1] at_least %n, "five are too few" : tensor<2xi64>
