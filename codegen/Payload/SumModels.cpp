@@ -1,6 +1,7 @@
 //===- SumModels.cpp - Sums in payloads, forwards and backwards ----------===//
 //
-// A sum of a few terms is unrolled, any other is a loop. A term is pulled back
+// A sum of a few terms is unrolled, any other is a loop; of sums within sums
+// all terms count that would be written out. A term is pulled back
 // where it is emitted again; cotangents of values from outside of the sum run
 // along.
 //
@@ -17,14 +18,33 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-/// Terms of a sum that are written out instead of looped over.
+/// Terms of a sum that are written out instead of looped over. A pullback
+/// writes them for each point of a tile, so that more would take minutes to
+/// compile.
 static constexpr int64_t maxUnrolledTerms = 8;
+
+static std::optional<int64_t> getUnrolledCount(pos::SumOp sum);
+
+/// Terms of all sums in a body that stand in its text, but one at least: the
+/// body's own.
+static int64_t countWrittenTerms(Block &body) {
+  int64_t terms = 0;
+  for (Operation &op : body) {
+    int64_t count = 1;
+    if (auto sum = dyn_cast<pos::SumOp>(op))
+      count = getUnrolledCount(sum).value_or(1);
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        terms += count * countWrittenTerms(inner);
+  }
+  return std::max<int64_t>(terms, 1);
+}
 
 /// The constant count of a sum if it is small enough to be unrolled.
 static std::optional<int64_t> getUnrolledCount(pos::SumOp sum) {
   APInt count;
   if (!matchPattern(sum.getCount(), m_ConstantInt(&count)) ||
-      count.sgt(maxUnrolledTerms))
+      count.sgt(maxUnrolledTerms / countWrittenTerms(sum.getBody().front())))
     return std::nullopt;
   return std::max<int64_t>(count.getSExtValue(), 0);
 }

@@ -4,6 +4,9 @@ import pytest
 import torch
 
 import sextant
+from sextant import definitions
+from sextant.attention_text import AttentionKey, attention_module
+from sextant.plans import param_types
 
 DEFINITION = """\
 pos.encoding @waves_of_waves {
@@ -33,7 +36,8 @@ pos.encoding @waves_of_waves {
 """
 
 
-@pytest.mark.parametrize("terms", [3, 9])
+# Both sums written out, the inner one, none.
+@pytest.mark.parametrize("terms", [2, 3, 9])
 @pytest.mark.parametrize("target", ["reference", "cpu:avx2", "cpu:avx512"])
 def test_matches_plain_torch(target, terms, search_path):
     search_path({"waves_of_waves": DEFINITION})
@@ -55,3 +59,19 @@ def test_matches_plain_torch(target, terms, search_path):
     tolerance = 1e-10 if target == "reference" else 1e-4
     for a, b in zip([got, *gradients], [want, *wanted]):
         assert (a.double() - b).abs().max() <= tolerance * max(1.0, float(b.detach().abs().max()))
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "cuda-emulated:sm_80"])
+def test_terms_of_all_sums_together_are_few(target, search_path):
+    """A pullback writes the terms for each point of a tile: 8 times 8 of them would take
+    minutes to compile."""
+    search_path({"waves_of_waves": DEFINITION})
+
+    def count_lines(terms):
+        signature = definitions.signature([f"waves_of_waves(terms={terms})"])
+        types = param_types(signature, ("waves_of_waves.w",))
+        key = AttentionKey("f32", 16, (16,), signature.uses, types, signature.definitions)
+        text = attention_module(key, forward=False, backward=True)
+        return sextant.emit(text, "kernel", target=target).count("\n")
+
+    assert count_lines(8) < 2 * count_lines(9)
