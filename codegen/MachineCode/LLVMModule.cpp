@@ -79,9 +79,14 @@ static void keepAnnotations(ModuleOp kernels) {
 
 /// Folds what loops and functions of numbers left, and brings each constant to
 /// the begin of its function, once. Vectors have one dimension, as LLVM's.
+/// Blocks that are the same stay apart: merged, they have an argument for each
+/// value that differs, and the more of them there are, the more differ at the
+/// next turn; some thousand branches took all memory that there was.
 static void foldConstants(ModuleOp kernels) {
   RewritePatternSet none(kernels.getContext());
-  (void)applyPatternsGreedily(kernels, std::move(none));
+  GreedyRewriteConfig config;
+  config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Normal);
+  (void)applyPatternsGreedily(kernels, std::move(none), config);
 }
 
 /// Converts arithmetic, vectors, branches and functions at once: each
