@@ -33,7 +33,7 @@ def tools(monkeypatch):
         # A table costs a load for some three scores; 11.5 is the most that it may.
         (["alibi"], [PER_HEAD], (64, 64), 11.5, (1.07, 0.35)),
         (["causal", "alibi"], [PER_HEAD], (64, 64), 11.5, (1.07, 0.35)),
-        (["softcap"], [], (64, 64), 15.4, (2.07, 0.0)),
+        (["softcap"], [], (64, 64), 13.2, (2.07, 0.0)),
         ([], [], (128, 128), 15.2, (1.13, 0.0)),
     ],
     ids=["plain", "causal", "alibi", "both", "softcap", "plain-128"],
@@ -53,7 +53,7 @@ def test_instructions_per_score(sass, uses, params, dims, most, units):
     (["alibi"], ["tensor<?xf32>"], 11.5),
     (["causal", "kerple_log"], ["tensor<?xf32>", "tensor<?xf32>"], 11.9),
     (["causal", "t5_bias"], ["tensor<?x?xf32>", "tensor<?xf32>"], 11.9),
-    (["causal", "softcap"], [], 15.5),
+    (["causal", "softcap"], [], 13.9),
 ], ids=str)  # fmt: skip
 def test_three_blocks_of_a_forward(sass, uses, params, most):
     """The registers of a multiprocessor hold three blocks of 128 threads, of sm_90a, whose
@@ -281,12 +281,15 @@ def test_knots_of_a_function_of_hinges(sass, target, direction, of_scores, of_gr
 
 
 def test_a_payload_divides_by_no_constant(sass):
-    """Nor does its pullback: it multiplies, without a branch for rare numbers."""
+    """Nor does its pullback: it multiplies, once by several constants and without a branch
+    for rare numbers. 1 - t^2 of its tanh takes one more exponential."""
     model = sass.attention_backward(["softcap"], [], (64, 64))
     counts = measure(sass, model)
     assert counts.per_score("FCHK") == 0
     assert counts.spills == 0
     assert counts.per_score() <= 33.0
+    assert counts.per_score("FMUL") <= 10.5
+    assert counts.per_score("MUFU") <= 3.01
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 #include "codegen/CUDA/Sm80/FragmentScores.h"
 #include "codegen/CUDA/Sm80/ColumnLoop.h"
+#include "codegen/CUDA/Sm80/PayloadMath.h"
 #include "codegen/Tables/OffsetRange.h"
 #include "codegen/Tables/PayloadCall.h"
 #include "codegen/Tiles/ScoreForm.h"
@@ -83,6 +84,8 @@ Values FragmentScores::pullGroups(ValueRange products, ValueRange gradients,
       argument = kernel.mulF(product, kernel.constantF32(form.productFactor));
     Values pulled{
         callPullback(kernel, payload, argument, gradient, point).front()};
+    if (!launch.plan.isAdditive)
+      allowErrorsOf(argument);
     for (const Hoisted *hoisted : wanted.hoisted)
       pulled.push_back(point.getCotangent(hoisted->op));
     for (unsigned function : wanted.hingeSums)
@@ -186,7 +189,9 @@ Value FragmentScores::emitScore(Value product) {
   // What is added to the score is what the payload makes of -0.
   if (launch.plan.isAdditive)
     return kernel.fma(call(factor(-0.0)), factor(form.payloadFactor), score);
-  return kernel.mulF(call(score), factor(form.payloadFactor));
+  Value result = call(score);
+  allowErrorsOf(score);
+  return kernel.mulF(result, factor(form.payloadFactor));
 }
 
 /// The score at the element where the point stands, or that of a hidden key.

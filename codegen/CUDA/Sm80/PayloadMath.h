@@ -1,0 +1,33 @@
+//===- PayloadMath.h - Functions of payloads by instructions ----*- C++ -*-===//
+//
+// Payloads of scores take functions that a GPU has an instruction for by that,
+// multiply where they divide by a constant, and once where they multiply by
+// several.
+//
+// The instruction for tanh is off by 2^-11 of itself. For a score that is no
+// more than what one rounding of its operands moves. What f32 knows, such as a
+// trained value at a position, has a tanh that is as exact as f32. 1 - t^2, a
+// factor of gradients, is near 0 where t is near 1: there an error of t is many
+// times that of the gradient, so it is computed by itself:
+//
+//   1 - tanh(x)^2 = e (1 + |tanh x|)^2,    e = 2^(-2 |x| log2(e)).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SEXTANT_CODEGEN_CUDA_SM80_PAYLOADMATH_H
+#define SEXTANT_CODEGEN_CUDA_SM80_PAYLOADMATH_H
+
+#include "codegen/CUDA/Sm80/ThreadBuilder.h"
+
+namespace sextant::codegen {
+
+/// Functions of what has been computed with a score up to here may be off as
+/// much as one rounding of that.
+void allowErrorsOf(mlir::Value score);
+
+/// In the function that the builder is in.
+void usePayloadInstructions(ThreadBuilder &thread);
+
+} // namespace sextant::codegen
+
+#endif // SEXTANT_CODEGEN_CUDA_SM80_PAYLOADMATH_H
