@@ -43,6 +43,8 @@ LEGAL = [
     r"asks for axis \d of positions, but no positions of",
     r"span more than the safe range",
     r"some query may see a later key",
+    # A query before the first row reads that row, and without keys there is none.
+    r"fewer rows than indices of its query \(1 and 0\)",
     # Encodings that do not go together.
     r"is not additive in the score: it cannot be a host",
     r"comes before other row maps of the same rows",

@@ -119,6 +119,9 @@ def _columns(draw: Source) -> tuple[str, str, str]:
         row = "at.query % at.extent('query')"
         a = f"{draw.param('query', count, given=True)}[{row}, at.lane] * {a}"
         b = f"{draw.param('key', count, given=True)}[at.key, at.lane] * {b}"
+    else:
+        # Where columns are rounded, moved parameters stand for that (`rounds_params`).
+        a = f"{draw.param(count)}[at.lane] * {a}"
     return f"@sextant.columns({count})", "at", f"({a}, {b})"
 
 
