@@ -80,9 +80,13 @@ void MatrixExponential::forEachVector(function_ref<void(Index)> body) {
 }
 
 void MatrixExponential::clear(Value matrix, Index rows) {
+  clearElements(matrix, kernel.mul(rows, getStride()));
+}
+
+void MatrixExponential::clearElements(Value address, Index count) {
   Value zero = broadcast(constant(0.0));
-  kernel.loop(0, kernel.mul(rows, getStride()), product.getLanes(),
-              [&](Value element) { setVector(zero, matrix, element); });
+  kernel.loop(0, count, product.getLanes(),
+              [&](Value element) { setVector(zero, address, element); });
 }
 
 void MatrixExponential::add(Value matrix, Value to) {

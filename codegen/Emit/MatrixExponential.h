@@ -28,6 +28,9 @@ public:
   void store(mlir::Value value, mlir::Value matrix, Index row, Index column);
   /// The first `rows` rows.
   void clear(mlir::Value matrix, Index rows);
+  /// Elements from an address on, a multiple of `getLanes()`.
+  void clearElements(mlir::Value address, Index count);
+  int64_t getLanes() const { return product.getLanes(); }
 
   /// result = rows * matrix for `count` rows. There is memory for a multiple of
   /// `MatrixProduct::rowsAtOnce` of them.

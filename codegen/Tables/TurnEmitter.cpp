@@ -94,7 +94,7 @@ int64_t TurnEmitter::getChunkElements(KernelBuilder &kernel,
                                       const MatrixExponential &matrix) {
   constexpr int64_t elementsPerLine = 8;
   return llvm::alignTo(chunk * matrix.getStride() + kernel.width(),
-                       elementsPerLine);
+                       std::max(elementsPerLine, matrix.getLanes()));
 }
 
 int64_t TurnEmitter::getScratchBytes(KernelBuilder &kernel, const RowTurn &turn,
@@ -118,8 +118,9 @@ SmallVector<Value> TurnEmitter::takeMatrices(int64_t count) {
 }
 
 Value TurnEmitter::takeChunk() {
-  Value rows = take(getChunkElements(k, matrix));
-  matrix.clear(rows, chunk);
+  int64_t elements = getChunkElements(k, matrix);
+  Value rows = take(elements);
+  matrix.clearElements(rows, elements);
   return rows;
 }
 

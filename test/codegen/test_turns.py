@@ -160,6 +160,13 @@ def test_kernels_multiply_matrices_of_every_size(target, size):
     compare(target, size, (1, 5, 1, 3, 4))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_threads_read_no_more_of_a_chunk_than_is_written(size, monkeypatch):
+    """Rows are stored by vectors, of which rows of few lanes fill less than one."""
+    monkeypatch.setenv("SEXTANT_CHECK", "races,scratch,memory")
+    compare(WARPS, size, (1, 2, 2, 3, 4), dim=10)
+
+
 @pytest.mark.parametrize("target", targets.DTYPES)
 def test_kernels_take_rows_in_chunks(target):
     """More rows than a chunk share a matrix, blocks leave lanes over."""
