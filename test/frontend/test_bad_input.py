@@ -213,6 +213,7 @@ def test_one_mistake_is_said_once():
     [
         (torch.arange(16.0), TypeError, "query_positions must hold integers"),
         (torch.arange(15), ValueError, r"with length 16, got \(15,\)"),
+        (torch.zeros(16, 2, dtype=torch.int), ValueError, r"of 2 axes for the whole batch are query_positions\[None\]"),
         (torch.zeros(3, 16, dtype=torch.int), ValueError, "must be 1, 2 or a divisor"),
         (torch.arange(16) + 2**40, ValueError, "must fit 32 bits"),
     ],

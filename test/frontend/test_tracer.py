@@ -378,6 +378,7 @@ def _score(body):
         (lambda s, at, m, t: None, "returns nothing"),
         (lambda s, at, m, t: at.head < 2, "condition is not a number"),
         (lambda s, at, m, t: s + at.coord("kay"), 'did you mean "key"'),
+        (lambda s, at, m, t: s + at.coord(1), r'is a side, got 1; write at.coord\(axis=1\), or at.coord\("query", 1\)'),
         (lambda s, at, m, t: s + at.coord("key", 0.5), "axis of at.coord .*whole number.*got 0.5"),
         (lambda s, at, m, t: s + at.offset("x"), "axis of at.offset must be .*got 'x'"),
         (lambda s, at, m, t: s + at.least_coord("key", -1), "axis of at.least_coord .*got -1"),

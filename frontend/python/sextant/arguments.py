@@ -258,9 +258,11 @@ def check_positions(
     arranged = {1: (1, *shape, 1), 2: (*shape, 1), 3: shape}
     rows, count, axes = arranged.get(len(shape), (0, -1, 0))
     if count != length or axes == 0:
+        of_one = len(shape) == 2 and shape[0] == length
+        cure = f": positions of {shape[1]} axes for the whole batch are {label}[None]" if of_one else ""
         raise ValueError(
             f"{label} must be (length), (batch, length) or (batch, length, axes) "
-            f"with length {length}{operand and f' of {operand}'}, got {shape}"
+            f"with length {length}{operand and f' of {operand}'}, got {shape}{cure}"
         )
     if rows != batch and (rows == 0 or batch % rows):
         raise ValueError(f"the batch of {label} must be 1, {batch} or a divisor of it, got {rows}")

@@ -161,6 +161,11 @@ class At:
     def coord(self, side: str = "self", axis: int = 0) -> Value:
         """Position of the "query", the "key", or the row at hand ("self")."""
         if side not in ("self", "query", "key"):
+            if isinstance(side, int):
+                raise trace_error(
+                    f"the first argument of at.coord is a side, got {side}",
+                    hint=f"write at.coord(axis={side}), or at.coord(\"query\", {side})",
+                )
             raise trace_error(
                 f"at.coord has no side {side!r}{nearest(str(side), ['self', 'query', 'key'])}"
             )
