@@ -46,12 +46,16 @@ enum class Member : unsigned {
   Tanh,
   Reciprocal,
   ToF16,
-  ToBF16
+  ToBF16,
+  Log2,
+  Sine,
+  Cosine,
+  SquareRoot
 };
 static_assert(offsetof(emulator::WarpCalls, access) ==
               static_cast<size_t>(Member::Access) * sizeof(void *));
-static_assert(offsetof(emulator::WarpCalls, toBF16) ==
-              static_cast<size_t>(Member::ToBF16) * sizeof(void *));
+static_assert(offsetof(emulator::WarpCalls, squareRoot) ==
+              static_cast<size_t>(Member::SquareRoot) * sizeof(void *));
 
 /// Writes calls of the emulator.
 class Emulation {
@@ -316,7 +320,32 @@ Value *Emulation::replaceCopies(IntrinsicInst &intrinsic) {
   }
 }
 
+/// The function that stands for an approximate instruction.
+static std::optional<Member> getFunction(const IntrinsicInst &intrinsic) {
+  switch (intrinsic.getIntrinsicID()) {
+  case Intrinsic::nvvm_ex2_approx_ftz:
+    return Member::Exp2;
+  case Intrinsic::tanh:
+    return Member::Tanh;
+  case Intrinsic::nvvm_rcp_approx_ftz_f:
+    return Member::Reciprocal;
+  case Intrinsic::nvvm_lg2_approx_ftz_f:
+    return Member::Log2;
+  case Intrinsic::nvvm_sin_approx_ftz_f:
+    return Member::Sine;
+  case Intrinsic::nvvm_cos_approx_ftz_f:
+    return Member::Cosine;
+  case Intrinsic::nvvm_sqrt_approx_ftz_f:
+    return Member::SquareRoot;
+  default:
+    return std::nullopt;
+  }
+}
+
 Value *Emulation::replaceTensorCores(IntrinsicInst &intrinsic) {
+  if (std::optional<Member> function = getFunction(intrinsic))
+    return callMember(*function, builder.getFloatTy(),
+                      SmallVector<Value *>(intrinsic.args()));
   switch (intrinsic.getIntrinsicID()) {
   case Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32:
     return multiply(Member::MultiplyF16, intrinsic);
@@ -326,15 +355,6 @@ Value *Emulation::replaceTensorCores(IntrinsicInst &intrinsic) {
     return loadMatrices(intrinsic, /*isTransposed=*/false);
   case Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16:
     return loadMatrices(intrinsic, /*isTransposed=*/true);
-  case Intrinsic::nvvm_ex2_approx_ftz:
-    return callMember(Member::Exp2, builder.getFloatTy(),
-                      {intrinsic.getArgOperand(0)});
-  case Intrinsic::tanh:
-    return callMember(Member::Tanh, builder.getFloatTy(),
-                      {intrinsic.getArgOperand(0)});
-  case Intrinsic::nvvm_rcp_approx_ftz_f:
-    return callMember(Member::Reciprocal, builder.getFloatTy(),
-                      {intrinsic.getArgOperand(0)});
   case Intrinsic::nvvm_fma_rn_ftz_sat_f:
     return saturate(intrinsic);
   case Intrinsic::nvvm_ff2f16x2_rn:

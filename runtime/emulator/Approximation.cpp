@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 using namespace sextant::runtime::emulator;
 
@@ -50,6 +51,44 @@ float sextant::runtime::emulator::approximateReciprocal(float x,
     return 1 / x;
   float result = disturb(1 / static_cast<double>(x), reciprocalError, x, seed);
   return std::fabs(result) < leastNormal ? std::copysign(0.0F, x) : result;
+}
+
+/// Denormals as zeros of their sign.
+static float flush(float x) {
+  return std::fabs(x) < leastNormal ? std::copysign(0.0F, x) : x;
+}
+
+float sextant::runtime::emulator::approximateLog2(float x, uint64_t seed) {
+  float logarithm = std::log2(flush(x));
+  if (!std::isfinite(logarithm))
+    return logarithm;
+  double exact = std::log2(static_cast<double>(x));
+  if (x < 0.5F || x > 2.0F)
+    return disturb(exact, log2Error, x, seed);
+  // Less what the conversion of a number up to 1 takes.
+  double error = drawSigned(std::bit_cast<uint32_t>(x), seed) *
+                 (log2NearOneError - 0x1p-25);
+  return static_cast<float>(exact + error);
+}
+
+float sextant::runtime::emulator::approximateSine(float x, bool isCosine,
+                                                  uint64_t seed) {
+  if (!std::isfinite(x))
+    return std::numeric_limits<float>::quiet_NaN();
+  // The instruction takes turns, which a product with 1 / (2 pi) gives.
+  float turns = flush(x) * 0x1.45f306p-3F;
+  double angle = static_cast<double>(turns) * 2 * std::numbers::pi;
+  double exact = isCosine ? std::cos(angle) : std::sin(angle);
+  double error = drawSigned(std::bit_cast<uint32_t>(x), seed) * waveError;
+  return static_cast<float>(std::clamp(exact + error, -1.0, 1.0));
+}
+
+float sextant::runtime::emulator::approximateSquareRoot(float x,
+                                                        uint64_t seed) {
+  float root = std::sqrt(flush(x));
+  if (!std::isfinite(root) || root == 0)
+    return root;
+  return disturb(std::sqrt(static_cast<double>(x)), squareRootError, x, seed);
 }
 
 int32_t sextant::runtime::emulator::toWord(float high, float low,

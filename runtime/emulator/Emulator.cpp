@@ -130,6 +130,10 @@ static constexpr WarpCalls kCalls = {
     [](float x) { return approximateReciprocal(x, theRounding); },
     [](float high, float low) { return toWord(high, low, encodeF16); },
     [](float high, float low) { return toWord(high, low, encodeBF16); },
+    [](float x) { return approximateLog2(x, theRounding); },
+    [](float x) { return approximateSine(x, /*isCosine=*/false, theRounding); },
+    [](float x) { return approximateSine(x, /*isCosine=*/true, theRounding); },
+    [](float x) { return approximateSquareRoot(x, theRounding); },
 };
 
 const WarpCalls &sextant::runtime::emulator::getWarpCalls() { return kCalls; }

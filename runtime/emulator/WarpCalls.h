@@ -87,6 +87,11 @@ struct WarpCalls {
   /// Two numbers as f16 or bf16, the second in the low half.
   int32_t (*toF16)(float high, float low);
   int32_t (*toBF16)(float high, float low);
+  /// Further functions, likewise.
+  float (*log2)(float x);
+  float (*sine)(float x);
+  float (*cosine)(float x);
+  float (*squareRoot)(float x);
 };
 
 /// The pointer to `WarpCalls` that a shared object exports.

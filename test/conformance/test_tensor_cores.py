@@ -82,26 +82,6 @@ def test_f16(name, shape, seed):
 
 
 @sextant.encoding
-def saturated(
-    score,
-    at,
-    bases: sextant.Param(8, init=sextant.normal(4.0, 0.5)),
-    rate: sextant.Param("heads", init=sextant.normal(1.0, 0.1)),
-):
-    """Trained values within a tanh that is almost 1, of what f32 knows and of the score."""
-    far = bases[at.key % 8] + 0.5 * sextant.log1p(at.query * 1.0)
-    return score * (1 + 0.3 * sextant.tanh(far)) + 2.0 * sextant.tanh(rate[at.head] * score)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("name", [saturated, "softcap(cap=1.5)"], ids=["trained", "softcap"])
-def test_slopes_of_a_saturated_tanh(name, dtype, seed):
-    """1 - t^2 of a t that is off by 2^-11 of itself would be off by more than itself."""
-    case = Case(name, **ONE, query=65, key=129, scale=2.0)
-    hold(case, seed, "backward", dtype)
-
-
-@sextant.encoding
 def of_the_past(
     score,
     at,

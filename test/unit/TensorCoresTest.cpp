@@ -236,6 +236,68 @@ TEST(TensorCores, ReciprocalsAreOffByWhatIsDocumented) {
   EXPECT_TRUE(std::isnan(approximateReciprocal(std::nanf(""), 3)));
 }
 
+TEST(TensorCores, LogarithmsAreOffByWhatIsDocumented) {
+  std::mt19937 engine(8);
+  std::uniform_real_distribution<float> exponent(-20, 20);
+  double relative = 0, nearOne = 0;
+  for (int i = 0; i != 20000; ++i) {
+    float x = std::exp2(i % 2 ? exponent(engine) : exponent(engine) / 20);
+    double exact = std::log2(static_cast<double>(x));
+    double off = std::fabs(approximateLog2(x, 1) - exact);
+    if (x >= 0.5F && x <= 2)
+      nearOne = std::max(nearOne, off);
+    else
+      relative = std::max(relative, off / std::fabs(exact));
+  }
+  EXPECT_LE(nearOne, log2NearOneError);
+  EXPECT_GE(nearOne, 0.8 * log2NearOneError);
+  EXPECT_LE(relative, log2Error);
+  EXPECT_GE(relative, 0.8 * log2Error);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (float zero : {0.0F, -0.0F, 0x1p-130F, -0x1p-130F})
+    EXPECT_EQ(approximateLog2(zero, 3), -infinity);
+  EXPECT_EQ(approximateLog2(infinity, 3), infinity);
+  EXPECT_TRUE(std::isnan(approximateLog2(-1, 3)));
+}
+
+TEST(TensorCores, SinesAreOffByWhatIsDocumented) {
+  std::mt19937 engine(9);
+  std::uniform_real_distribution<float> distribution(-3.1F, 3.1F);
+  double largest = 0;
+  for (int i = 0; i != 20000; ++i) {
+    float x = distribution(engine);
+    double angle = static_cast<double>(x);
+    largest = std::max(
+        {largest, std::fabs(approximateSine(x, false, 1) - std::sin(angle)),
+         std::fabs(approximateSine(x, true, 1) - std::cos(angle))});
+  }
+  // A rounding of the number of turns besides.
+  EXPECT_LE(largest, waveError + 0x1p-22);
+  EXPECT_GE(largest, 0.8 * waveError);
+  for (uint64_t seed = 0; seed != 16; ++seed)
+    EXPECT_LE(approximateSine(0, true, seed), 1);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(std::isnan(approximateSine(infinity, false, 3)));
+  EXPECT_TRUE(std::isnan(approximateSine(std::nanf(""), true, 3)));
+}
+
+TEST(TensorCores, SquareRootsAreOffByWhatIsDocumented) {
+  std::mt19937 engine(10);
+  std::uniform_real_distribution<float> distribution(0, 1000);
+  double largest = 0;
+  for (int i = 0; i != 20000; ++i) {
+    float x = distribution(engine);
+    double exact = std::sqrt(static_cast<double>(x));
+    largest = std::max(largest,
+                       std::fabs(approximateSquareRoot(x, 1) - exact) / exact);
+  }
+  EXPECT_LE(largest, squareRootError);
+  EXPECT_GE(largest, 0.8 * squareRootError);
+  EXPECT_EQ(approximateSquareRoot(0, 3), 0);
+  EXPECT_EQ(approximateSquareRoot(0x1p-130F, 3), 0); // a denormal
+  EXPECT_TRUE(std::isnan(approximateSquareRoot(-1, 3)));
+}
+
 TEST(TensorCores, NumbersBecomeTheNearestElements) {
   auto half = [](float value) {
     return static_cast<uint32_t>(toWord(0, value, encodeF16)) & 0xffff;

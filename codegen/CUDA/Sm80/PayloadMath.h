@@ -4,11 +4,13 @@
 // multiply where they divide by a constant, and once where they multiply by
 // several.
 //
-// The instruction for tanh is off by 2^-11 of itself. For a score that is no
-// more than what one rounding of its operands moves. What f32 knows, such as a
-// trained value at a position, has a tanh that is as exact as f32. 1 - t^2, a
-// factor of gradients, is near 0 where t is near 1: there an error of t is many
-// times that of the gradient, so it is computed by itself:
+// Of a score the instructions are off by no more than what one rounding of its
+// operands moves. What f32 knows, such as a trained value at a position, is
+// computed as exactly as f32 can: most of it stands in tables anyway.
+//
+// 1 - t^2, a factor of gradients of t = tanh x, is near 0 where t is near 1.
+// There an error of t is many times that of the gradient, so it is computed by
+// itself, of any x:
 //
 //   1 - tanh(x)^2 = e (1 + |tanh x|)^2,    e = 2^(-2 |x| log2(e)).
 //
