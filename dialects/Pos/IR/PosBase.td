@@ -61,8 +61,9 @@ def Pos_Dialect : Dialect {
       of the forward; in 16 bits it moves the gradient of a parameter, which sums
       it over all rows, further than PyTorch is off, which keeps probabilities.
       Where an encoding has no PyTorch code, plain is its definition run
-      literally in f32, one operation at a time, or for products of 16 bits what
-      one rounding of the operands changes (two of rows that a map changes).
+      literally in f32, one operation at a time, and for products of 16 bits what
+      one rounding of the operands changes (two of rows that a map changes); a
+      forward there may be off by either.
       Below 2^-126 a kernel knows only 0, of operands, of results and of all that
       lies between: a probability below 2^-126 is 0, and no result is denormal.
       The reference keeps denormals, far below the least error that is allowed.
