@@ -163,10 +163,14 @@ Value VectorFunctions::log1p(Value x) {
 // Hyperbolic functions
 //===----------------------------------------------------------------------===//
 
-/// e / (e + 2) with e = exp(2 |x|) - 1.
+/// e / (e + 2) with e = exp(2 |x|) - 1, where that is far from the ends that
+/// `expm1` takes care of.
 Value VectorFunctions::tanh(Value x) {
-  Value magnitude = clamp(abs(x), 0.0, isDouble() ? 20 : 10);
-  Value e = expm1(add(magnitude, magnitude));
+  Value magnitude = abs(x), top = constant(isDouble() ? 20 : 10);
+  magnitude = select(less(top, magnitude), top, magnitude);
+  Reduced reduced = reduceExp(add(magnitude, magnitude));
+  Value power = powerOfTwo(reduced.number);
+  Value e = fma(power, expm1Reduced(reduced.rest), sub(power, constant(1.0)));
   return copySign(div(e, add(e, constant(2.0))), x);
 }
 
