@@ -84,8 +84,10 @@ Values FragmentScores::pullGroups(ValueRange products, ValueRange gradients,
       argument = kernel.mulF(product, kernel.constantF32(form.productFactor));
     Values pulled{
         callPullback(kernel, payload, argument, gradient, point).front()};
-    if (!launch.plan.isAdditive)
+    if (!launch.plan.isAdditive) {
       allowErrorsOf(argument);
+      allowErrorsOf(gradient);
+    }
     for (const Hoisted *hoisted : wanted.hoisted)
       pulled.push_back(point.getCotangent(hoisted->op));
     for (unsigned function : wanted.hingeSums)
@@ -189,9 +191,9 @@ Value FragmentScores::emitScore(Value product) {
   // What is added to the score is what the payload makes of -0.
   if (launch.plan.isAdditive)
     return kernel.fma(call(factor(-0.0)), factor(form.payloadFactor), score);
-  Value result = call(score);
+  Value result = kernel.mulF(call(score), factor(form.payloadFactor));
   allowErrorsOf(score);
-  return kernel.mulF(result, factor(form.payloadFactor));
+  return result;
 }
 
 /// The score at the element where the point stands, or that of a hidden key.

@@ -29,26 +29,32 @@ static constexpr double rounder = 0x1.8p23;
 // What may be off
 //===----------------------------------------------------------------------===//
 
-void codegen::allowErrorsOf(Value score) {
+/// By a flag that says so of functions, and is set for products and quotients,
+/// too.
+static void allowErrorsOf(Operation *op) {
+  auto math = dyn_cast_or_null<arith::ArithFastMathInterface>(op);
+  if (!math || !isa<arith::DivFOp, arith::MulFOp, math::CosOp, math::ExpOp,
+                    math::Log1pOp, math::LogOp, math::PowFOp, math::RsqrtOp,
+                    math::SinOp, math::SqrtOp, math::TanhOp>(op))
+    return;
+  arith::FastMathFlags flags = math.getFastMathFlagsAttr().getValue();
+  op->setAttr(math.getFastMathAttrName(),
+              arith::FastMathFlagsAttr::get(op->getContext(),
+                                            flags | arith::FastMathFlags::afn));
+}
+
+void codegen::allowErrorsOf(Value number) {
   SetVector<Operation *> users;
-  getForwardSlice(score, &users);
-  for (Operation *op : users) {
-    auto math = dyn_cast<arith::ArithFastMathInterface>(op);
-    if (!math || !isa<arith::DivFOp, math::CosOp, math::ExpOp, math::Log1pOp,
-                      math::LogOp, math::PowFOp, math::RsqrtOp, math::SinOp,
-                      math::SqrtOp, math::TanhOp>(op))
-      continue;
-    arith::FastMathFlags flags = math.getFastMathFlagsAttr().getValue();
-    op->setAttr(math.getFastMathAttrName(),
-                arith::FastMathFlagsAttr::get(
-                    op->getContext(), flags | arith::FastMathFlags::afn));
-  }
+  getForwardSlice(number, &users);
+  ::allowErrorsOf(number.getDefiningOp());
+  for (Operation *op : users)
+    ::allowErrorsOf(op);
 }
 
 static bool mayBeOff(Operation *op) {
-  auto math = cast<arith::ArithFastMathInterface>(op);
-  return bitEnumContainsAny(math.getFastMathFlagsAttr().getValue(),
-                            arith::FastMathFlags::afn);
+  auto math = dyn_cast<arith::ArithFastMathInterface>(op);
+  return math && bitEnumContainsAny(math.getFastMathFlagsAttr().getValue(),
+                                    arith::FastMathFlags::afn);
 }
 
 /// Folds what pullbacks ask of constants, such as whether a divisor is zero.
@@ -78,10 +84,11 @@ static bool isNormal(double number) {
   return std::isnormal(static_cast<float>(number));
 }
 
-/// The constant that an op multiplies its first operand by, if it does.
+/// The constant that an op multiplies its first operand by, if it does and may
+/// be off: n / 41 of a whole number is no product with 1 / 41.
 static std::optional<double> getFactor(Operation *op) {
   FloatAttr constant;
-  if (!isa<arith::MulFOp, arith::DivFOp>(op) ||
+  if (!isa<arith::MulFOp, arith::DivFOp>(op) || !mayBeOff(op) ||
       !matchPattern(op->getOperand(1), m_Constant(&constant)))
     return std::nullopt;
   double factor = constant.getValueAsDouble();
@@ -134,7 +141,9 @@ private:
   /// A number times a factor.
   Value scale(Value number, double factor) {
     auto [joined, all] = joinFactors(number, factor);
-    return kernel.mulF(joined, constant(all));
+    Value product = kernel.mulF(joined, constant(all));
+    ::allowErrorsOf(product.getDefiningOp());
+    return product;
   }
   /// 2^(-2 |x| log2(e)).
   Value emitFraction(Value x);

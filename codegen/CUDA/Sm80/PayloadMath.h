@@ -23,9 +23,9 @@
 
 namespace sextant::codegen {
 
-/// Functions of what has been computed with a score up to here may be off as
-/// much as one rounding of that.
-void allowErrorsOf(mlir::Value score);
+/// What has been computed with a score, or with its gradient, up to here may be
+/// off as much as one rounding of that.
+void allowErrorsOf(mlir::Value number);
 
 /// In the function that the builder is in.
 void usePayloadInstructions(ThreadBuilder &thread);
