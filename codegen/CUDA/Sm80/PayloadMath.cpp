@@ -16,9 +16,9 @@ using llvm::numbers::ln2;
 using llvm::numbers::log2e;
 using llvm::numbers::pi;
 
-/// Of a number below it tanh is the number but for 2^-15 of it, and what is
-/// computed by exponentials is off by as much.
-static constexpr double smallTanh = 0x1p-7;
+/// Below it three terms of tanh x are off by 2^-22 of it, and from there on
+/// what exponentials are off by is 2^-19 of it.
+static constexpr double smallTanh = 0x1p-3;
 /// Below it four terms of log(1 + x) are off by 2^-22 of it, and from there on
 /// what 1 + x has of x by 2^-19.
 static constexpr double smallLog1p = 0x1p-5;
@@ -201,7 +201,10 @@ Value PayloadMath::tanh(math::TanhOp op) {
     sum = thread.reciprocal(kernel.fma(fraction, half, half));
     Value large =
         math::CopySignOp::create(builder, loc, kernel.subF(sum, one), x);
-    result = kernel.selectF(isLess(size(x), smallTanh), x, large);
+    Value square = kernel.mulF(x, x);
+    Value factor = kernel.fma(square, constant(2.0 / 15), constant(-1.0 / 3));
+    Value small = kernel.fma(kernel.mulF(square, x), factor, x);
+    result = kernel.selectF(isLess(size(x), smallTanh), small, large);
   }
   for (arith::SubFOp slope : slopes)
     slope.replaceAllUsesWith(kernel.mulF(kernel.mulF(fraction, sum), sum));
