@@ -28,6 +28,7 @@ MAPS = [
 # Pages for users, which also name files of theirs.
 GUIDES = [
     "README.md",
+    "docs/gallery.md",
     "docs/in-a-pytorch-model.md",
     "docs/reproductions/README.md",
     "docs/write-an-encoding.md",
@@ -92,9 +93,13 @@ def test_false_excerpts_are_found(tmp_path, tools):
     assert len(find_false_excerpts(spoiled, tmp_path)) == 1
 
 
-def test_write_an_encoding(tmp_path):
+@pytest.mark.parametrize(
+    "page, languages",
+    [("docs/write-an-encoding.md", {"python", "sh"}), ("docs/gallery.md", {"python"})],
+    ids=["write-an-encoding", "gallery"],
+)
+def test_examples_of_encodings(page, languages, tmp_path):
     pytest.importorskip("torch")
     if not (BUILD / "bin" / "sextant-run").exists():
         pytest.skip("the tools are not built")
-    ran = run_examples((ROOT / "docs/write-an-encoding.md").read_text(), tmp_path)
-    assert set(ran) == {"python", "sh"}
+    assert set(run_examples((ROOT / page).read_text(), tmp_path)) == languages
