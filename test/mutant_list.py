@@ -257,6 +257,20 @@ KERNELS = [
         "                 point.getKey()));",
         ("pytest:codegen/test_backward.py shapes and avx2 and float32",),
     ),
+    Mutant(
+        "quotients of what no score reaches are products on tensor cores",
+        "codegen/CUDA/Sm80/PayloadMath.cpp",
+        "if (!isa<arith::MulFOp, arith::DivFOp>(op) || !mayBeOff(op) ||",
+        "if (!isa<arith::MulFOp, arith::DivFOp>(op) ||",
+        ("pytest:conformance/test_tensor_core_functions.py",),
+    ),
+    Mutant(
+        "the slope of a tanh is that of a GPU's instruction",
+        "codegen/CUDA/Sm80/PayloadMath.cpp",
+        "if (!square || square.getLhs() != square.getRhs())",
+        "if (square || !square)",
+        ("pytest:conformance/test_tensor_core_functions.py",),
+    ),
 ]
 
 # Passes and dialects. ----------------------------------------------------------------
