@@ -64,6 +64,12 @@ private:
   SmallVector<Operation *> findChain(Value last);
   void pullGroup(ArrayRef<Operation *> chain, const Consumers &ending,
                  Index first, int64_t count, Cotangents &inRegisters);
+  void findSeed();
+  Values guarded(ValueRange values);
+  Values guardedCotangents(ValueRange values) {
+    return multipliesFinite ? Values(values) : guarded(values);
+  }
+  void recordOperand(pos::ContractOp op, Index first, Values elements);
 
   OpBuilder &builder;
   AllHeadsEmitter &forward;
@@ -77,8 +83,75 @@ private:
   Consumers consumers;
   DenseMap<Value, bool> active;
   DenseSet<Operation *> pulled;
+  bool multipliesFinite;
+  Value hasSeed;
 };
 } // namespace
+
+//===----------------------------------------------------------------------===//
+// Points that nobody sees
+//===----------------------------------------------------------------------===//
+
+/// Whether the pullback of an op gives 0 for 0, whatever else it takes.
+static bool keepsZero(Operation &op) {
+  if (isa<arith::MulFOp>(op))
+    return llvm::any_of(op.getOperands(), [](Value operand) {
+      Operation *made = operand.getDefiningOp();
+      return made && made->hasTrait<OpTrait::ConstantLike>();
+    });
+  bool isFloat = llvm::any_of(op.getResultTypes(), [](Type type) {
+    return isa<FloatType>(getElementTypeOrSelf(type));
+  });
+  return !isFloat || op.hasTrait<OpTrait::ConstantLike>() ||
+         isa<arith::AddFOp, arith::SubFOp, arith::NegFOp, arith::MaximumFOp,
+             arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp,
+             arith::SelectOp, pos::ContractOp, pos::ElementsOp, pos::HoistOp,
+             pos::ForHeadsOp, tensor::SplatOp>(op);
+}
+
+/// Gradients are linear in the seeds, so they are 0 where all of those are.
+/// What stands there may be infinite or NaN, but for the scores, which are
+/// zeros.
+void AllHeadsPullback::findSeed() {
+  multipliesFinite = llvm::all_of(block.without_terminator(), keepsZero);
+  bool recordsOthers =
+      llvm::any_of(block.getOps<pos::ContractOp>(), [&](pos::ContractOp op) {
+        return wants(op.getMatrix()) && !isa<BlockArgument>(op.getVector());
+      });
+  if (multipliesFinite && !recordsOthers)
+    return;
+  Value zero = kernel.splatF32(0), one = kernel.splatF32(1);
+  auto isSeed = [&](Value seed) {
+    return kernel.compareF(arith::CmpFPredicate::UNE, seed, zero);
+  };
+  int64_t extent = getVectorExtent(yielded);
+  if (!forward.isStreamed(yielded)) {
+    for (Value seed : seeds(0, extent))
+      hasSeed = kernel.either(hasSeed, isSeed(seed));
+    return;
+  }
+  Values found = forward.forGroups(
+      extent, {zero}, [&](Index first, ValueRange carried) -> Values {
+        Value any = carried[0];
+        for (Value seed : seeds(first, getGroup(extent)))
+          any = kernel.selectF(isSeed(seed), one, any);
+        return {any};
+      });
+  hasSeed = isSeed(found[0]);
+}
+
+Values AllHeadsPullback::guarded(ValueRange values) {
+  Values results;
+  for (Value value : values)
+    results.push_back(kernel.selectF(hasSeed, value, kernel.splatF32(0)));
+  return results;
+}
+
+void AllHeadsPullback::recordOperand(pos::ContractOp op, Index first,
+                                     Values elements) {
+  bool areScores = isa<BlockArgument>(op.getVector());
+  point.recordOperand(op, first, areScores ? elements : guarded(elements));
+}
 
 //===----------------------------------------------------------------------===//
 // Activity
@@ -189,7 +262,7 @@ void AllHeadsPullback::pullContract(pos::ContractOp op, Values given) {
   Value operand = op.getVector();
   bool wantsMatrix = wants(op.getMatrix());
   if (wantsMatrix)
-    point.recordResult(op, 0, given);
+    point.recordResult(op, 0, guardedCotangents(given));
   if (forward.isStreamed(operand)) {
     Operation *producer = operand.getDefiningOp();
     if (isActive(operand) && producer->getBlock() == &block) {
@@ -206,7 +279,7 @@ void AllHeadsPullback::pullContract(pos::ContractOp op, Values given) {
     return;
   }
   if (wantsMatrix)
-    point.recordOperand(op, 0, forward.getAll(operand));
+    recordOperand(op, 0, forward.getAll(operand));
   if (isActive(operand))
     add(cotangents, operand,
         forward.multiply(weights.getPullback(op), given, op.getResult()));
@@ -238,7 +311,7 @@ void AllHeadsPullback::pullOp(Operation &op, Values given) {
   if (auto forHeads = dyn_cast<pos::ForHeadsOp>(op))
     return pullForHeads(forHeads, given);
   if (auto elements = dyn_cast<pos::ElementsOp>(op))
-    return point.addToElements(elements, 0, given);
+    return point.addToElements(elements, 0, guardedCotangents(given));
   pullElementwise(op, given, 0, cotangents);
 }
 
@@ -294,8 +367,8 @@ void AllHeadsPullback::pullGroup(ArrayRef<Operation *> chain,
   for (auto [contract, given] : ending) {
     pos::ContractOp op = contract;
     if (wants(op.getMatrix()))
-      point.recordOperand(op, first,
-                          forward.getElements(op.getVector(), first, count));
+      recordOperand(op, first,
+                    forward.getElements(op.getVector(), first, count));
     if (isActive(op.getVector()))
       add(units, op.getVector(),
           forward.multiplyGroup(weights.getPullback(op), given, first, count));
@@ -309,7 +382,7 @@ void AllHeadsPullback::pullGroup(ArrayRef<Operation *> chain,
     Values given = found->second;
     if (auto contract = dyn_cast<pos::ContractOp>(op)) {
       if (wants(contract.getMatrix()))
-        point.recordResult(contract, first, given);
+        point.recordResult(contract, first, guardedCotangents(given));
       Value operand = contract.getVector();
       if (isActive(operand))
         inRegisters[operand] = forward.accumulate(
@@ -317,7 +390,7 @@ void AllHeadsPullback::pullGroup(ArrayRef<Operation *> chain,
       continue;
     }
     if (auto elements = dyn_cast<pos::ElementsOp>(op)) {
-      point.addToElements(elements, first, given);
+      point.addToElements(elements, first, guardedCotangents(given));
       continue;
     }
     if (!isElementwise(op))
@@ -326,7 +399,7 @@ void AllHeadsPullback::pullGroup(ArrayRef<Operation *> chain,
   }
   for (auto &[value, given] : units)
     if (auto hoist = value.getDefiningOp<pos::HoistOp>())
-      point.addToElements(hoist, first, given);
+      point.addToElements(hoist, first, guardedCotangents(given));
 }
 
 void AllHeadsPullback::pullChain(Value last) {
@@ -349,7 +422,7 @@ void AllHeadsPullback::pullChain(Value last) {
     Value operand = contract.getVector();
     assert(!forward.isStreamed(operand) && "checked with its own chain");
     if (wants(contract.getMatrix()))
-      point.recordOperand(contract, 0, forward.getAll(operand));
+      recordOperand(contract, 0, forward.getAll(operand));
     if (isActive(operand))
       operands.insert(operand);
   }
@@ -387,6 +460,7 @@ void AllHeadsPullback::pullChain(Value last) {
 //===----------------------------------------------------------------------===//
 
 Values AllHeadsPullback::run() {
+  findSeed();
   if (isActive(yielded) && !forward.isStreamed(yielded))
     cotangents[yielded] = seeds(0, getVectorExtent(yielded));
   for (Operation &op : llvm::reverse(block.without_terminator())) {
@@ -406,13 +480,13 @@ Values AllHeadsPullback::run() {
   }
   for (auto &[value, given] : cotangents)
     if (auto hoist = value.getDefiningOp<pos::HoistOp>())
-      point.addToElements(hoist, 0, given);
+      point.addToElements(hoist, 0, guardedCotangents(given));
   if (block.getNumArguments() == 0)
     return Values();
   Values result = cotangents.lookup(block.getArgument(0));
   if (result.empty())
     result.assign(getVectorExtent(block.getArgument(0)), kernel.splatF32(0));
-  return result;
+  return guardedCotangents(result);
 }
 
 Values
