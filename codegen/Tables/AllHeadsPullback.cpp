@@ -65,9 +65,10 @@ private:
   void pullGroup(ArrayRef<Operation *> chain, const Consumers &ending,
                  Index first, int64_t count, Cotangents &inRegisters);
   void findSeed();
+  /// The values where there is a seed, zeros elsewhere.
   Values guarded(ValueRange values);
   Values guardedCotangents(ValueRange values) {
-    return multipliesFinite ? Values(values) : guarded(values);
+    return keepsZeros ? Values(values) : guarded(values);
   }
   void recordOperand(pos::ContractOp op, Index first, Values elements);
 
@@ -83,8 +84,8 @@ private:
   Consumers consumers;
   DenseMap<Value, bool> active;
   DenseSet<Operation *> pulled;
-  bool multipliesFinite;
-  Value hasSeed;
+  bool keepsZeros; ///< cotangents of 0 stay so, whatever the values are
+  Value hasSeed;   ///< per lane; null where nothing asks
 };
 } // namespace
 
@@ -113,12 +114,12 @@ static bool keepsZero(Operation &op) {
 /// What stands there may be infinite or NaN, but for the scores, which are
 /// zeros.
 void AllHeadsPullback::findSeed() {
-  multipliesFinite = llvm::all_of(block.without_terminator(), keepsZero);
+  keepsZeros = llvm::all_of(block.without_terminator(), keepsZero);
   bool recordsOthers =
       llvm::any_of(block.getOps<pos::ContractOp>(), [&](pos::ContractOp op) {
         return wants(op.getMatrix()) && !isa<BlockArgument>(op.getVector());
       });
-  if (multipliesFinite && !recordsOthers)
+  if (keepsZeros && !recordsOthers)
     return;
   Value zero = kernel.splatF32(0), one = kernel.splatF32(1);
   auto isSeed = [&](Value seed) {

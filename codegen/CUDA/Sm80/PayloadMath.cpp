@@ -20,7 +20,7 @@ using llvm::numbers::pi;
 /// what exponentials are off by is 2^-19 of it.
 static constexpr double smallTanh = 0x1p-3;
 /// Below it four terms of log(1 + x) are off by 2^-22 of it, and from there on
-/// what 1 + x has of x by 2^-19.
+/// 1 + x and its logarithm by 2^-17.
 static constexpr double smallLog1p = 0x1p-5;
 /// Added to a number, and taken off again, it leaves the next whole one.
 static constexpr double rounder = 0x1.8p23;
@@ -34,8 +34,8 @@ static constexpr double rounder = 0x1.8p23;
 static void allowErrorsOf(Operation *op) {
   auto math = dyn_cast_or_null<arith::ArithFastMathInterface>(op);
   if (!math || !isa<arith::DivFOp, arith::MulFOp, math::CosOp, math::ExpOp,
-                    math::Log1pOp, math::LogOp, math::PowFOp, math::RsqrtOp,
-                    math::SinOp, math::SqrtOp, math::TanhOp>(op))
+                    math::Log1pOp, math::LogOp, math::PowFOp, math::SinOp,
+                    math::SqrtOp, math::TanhOp>(op))
     return;
   arith::FastMathFlags flags = math.getFastMathFlagsAttr().getValue();
   op->setAttr(math.getFastMathAttrName(),
@@ -275,8 +275,6 @@ Value PayloadMath::replace(Operation *op) {
       .Case<math::LogOp>([&](auto) { return scale(log2(x), ln2); })
       .Case<math::Log1pOp>([&](auto) { return log1p(x); })
       .Case<math::SqrtOp>([&](auto) { return call("sqrt.approx.ftz.f", x); })
-      .Case<math::RsqrtOp>(
-          [&](auto) { return thread.reciprocal(call("sqrt.approx.ftz.f", x)); })
       .Case<math::SinOp>(
           [&](auto) { return call("sin.approx.ftz.f", reduce(x)); })
       .Case<math::CosOp>(
