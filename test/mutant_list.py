@@ -271,6 +271,20 @@ KERNELS = [
         "if (square || !square)",
         ("pytest:conformance/test_tensor_core_functions.py",),
     ),
+    Mutant(
+        "keys that begin again share the offset of the others on tensor cores",
+        "codegen/CUDA/Sm80/AllHeadsGradientPoint.cpp",
+        "Value sum = kernel.selectF(beginsAgain, zero, value);",
+        "Value sum = kernel.selectF(beginsAgain, value, value);",
+        ("pytest:conformance/test_tensor_core_heads.py matches and dape",),
+    ),
+    Mutant(
+        "gradients of matrices lack the last points on tensor cores",
+        "codegen/CUDA/Sm80/AllHeadsGradientPoint.cpp",
+        "step < sums.ofPoints.dim / fragmentDepth;",
+        "step < sums.ofPoints.dim / fragmentDepth - 1;",
+        ("pytest:conformance/test_tensor_core_heads.py matches and talking",),
+    ),
 ]
 
 # Passes and dialects. ----------------------------------------------------------------

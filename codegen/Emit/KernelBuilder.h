@@ -26,7 +26,9 @@ public:
 
   KernelBuilder(mlir::OpBuilder &builder, mlir::Location loc,
                 mlir::Block &entry, const VectorTarget &target)
-      : MemoryBuilder(builder, loc, entry, target.width), target(target) {}
+      : MemoryBuilder(builder, loc, entry, target.width), target(target) {
+    isOfThread = target.isThread;
+  }
 
   const VectorTarget target;
 

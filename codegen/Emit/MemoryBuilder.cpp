@@ -97,6 +97,8 @@ Value MemoryBuilder::loadF32(Value base, ArrayRef<Index> offsets) {
 }
 
 Value MemoryBuilder::loadVector(Value base, ArrayRef<Index> offsets) {
+  if (isOfThread)
+    return loadF32(base, offsets);
   return load(vf32, advance(base, offsets));
 }
 

@@ -20,6 +20,8 @@ VectorBuilder::VectorBuilder(OpBuilder &builder, Location loc, Block &entry,
 //===----------------------------------------------------------------------===//
 
 Value VectorBuilder::splatF32(double value) {
+  if (isOfThread)
+    return constantF32(value);
   return constant(DenseElementsAttr::get(vf32, static_cast<float>(value)));
 }
 
@@ -28,7 +30,7 @@ Value VectorBuilder::splatI32(int32_t value) {
 }
 
 Value VectorBuilder::broadcast(Value scalar) {
-  if (isa<VectorType>(scalar.getType()))
+  if (isOfThread || isa<VectorType>(scalar.getType()))
     return scalar;
   return vector::BroadcastOp::create(
       builder, loc, VectorType::get(width(), scalar.getType()), scalar);

@@ -63,6 +63,10 @@ public:
   /// The type of a number or vector with other elements.
   static mlir::Type withElement(mlir::Value value, mlir::Type element);
 
+protected:
+  /// Whether code is of one thread: what else are vectors are scalars.
+  bool isOfThread = false;
+
 private:
   int64_t lanesOfVector;
 };

@@ -71,6 +71,9 @@ struct VectorTarget {
   int64_t width = 8;      ///< f32 lanes of a vector
   int64_t registers = 16; ///< vector registers
   int64_t alignment = 4;  ///< of vectors in memory, bytes
+  /// Whether code is written for one thread of a GPU, of which vectors of one
+  /// lane are scalars.
+  bool isThread = false;
   /// Whether an f64 takes the place of two f32, as in a register.
   bool doublesAreWide = true;
   /// Whether an instruction takes its assembler so long that what is done

@@ -28,16 +28,16 @@ Type PayloadEmitter::convert(Type type) {
 }
 
 Type PayloadEmitter::toLanes(Type type) const {
-  if (isa<VectorType>(type))
+  if (isa<VectorType>(type) || point.getLanes() == 1)
     return type;
   return VectorType::get({point.getLanes()}, type);
 }
 
 Value PayloadEmitter::toLanes(Value value) {
-  if (isa<VectorType>(value.getType()))
+  Type type = toLanes(value.getType());
+  if (type == value.getType())
     return value;
-  return vector::BroadcastOp::create(builder, value.getLoc(),
-                                     toLanes(value.getType()), value);
+  return vector::BroadcastOp::create(builder, value.getLoc(), type, value);
 }
 
 Value PayloadEmitter::constant(Location loc, double value) {

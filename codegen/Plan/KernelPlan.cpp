@@ -8,6 +8,7 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Analysis/ScoreTerms.h"
+#include "passes/Encoding/Slices.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -437,6 +438,15 @@ ArrayRef<RowMap> codegen::getRowMaps(const KernelPlan &plan,
   }
 }
 
+/// Makes bodies of `pos.for_heads` complete payloads of their own. Passes that
+/// compute what is the same once may have taken scalars out of them.
+static void completeBodies(Block &sites) {
+  for (Operation &site : sites)
+    site.walk([](pos::ForHeadsOp atHeads) {
+      passes::moveScalarsIn(atHeads, *atHeads->getBlock());
+    });
+}
+
 FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   KernelPlan plan;
   plan.owner = owner;
@@ -452,6 +462,7 @@ FailureOr<KernelPlan> codegen::planKernel(pos::SitesOwnerInterface owner) {
   if (failed(verifyPositionAxes(owner)))
     return failure();
   Block &sites = owner.getSitesRegion().front();
+  completeBodies(sites);
   for (Operation &site : sites) {
     if (isa<pos::SiteOpInterface>(site) && failed(planSite(plan, site)))
       return failure();

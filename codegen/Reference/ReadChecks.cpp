@@ -90,7 +90,7 @@ static LogicalResult lowerCopy(pos::SitesOwnerInterface copy,
     return failure();
   VectorTarget target = getReferenceVectors();
   Lowering lowering{builder, kernels, prefix, target, *plan};
-  if (plan->scoreHeads && failed(completeBodies(*plan)))
+  if (failed(verifyAllHeads(*plan)))
     return failure();
   ReadLog ofTurns(lowering), ofSites(lowering);
   if (ofSites.empty())

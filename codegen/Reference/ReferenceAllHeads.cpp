@@ -7,7 +7,6 @@
 
 #include "codegen/Reference/ReferenceAllHeads.h"
 #include "codegen/Reference/ReferenceVectors.h"
-#include "passes/Encoding/Slices.h"
 #include <limits>
 
 using namespace mlir;
@@ -239,20 +238,9 @@ void codegen::runAllHeads(ReferenceBuilder &r, const AttentionTensors &tensors,
 // Launch
 //===----------------------------------------------------------------------===//
 
-LogicalResult codegen::completeBodies(const KernelPlan &plan) {
-  if (pos::RowTermOp term = plan.rowTerm)
+LogicalResult codegen::verifyAllHeads(const KernelPlan &plan) {
+  if (pos::RowTermOp term = plan.rowTerm; term && plan.scoreHeads)
     return term.emitOpError("has no kernel beside a score of all heads");
-  auto complete = [](Block &payload) {
-    for (auto atHeads : payload.getOps<pos::ForHeadsOp>())
-      passes::moveScalarsIn(atHeads, payload);
-  };
-  pos::ScoreOp score = plan.score;
-  complete(score.getPayload());
-  for (const Hoisted &entry : plan.hoisted)
-    if (entry.extent) {
-      pos::HoistOp hoist = entry.op;
-      complete(hoist.getBody().front());
-    }
   return success();
 }
 

@@ -16,8 +16,8 @@ Index countAllHeads(KernelBuilder &k, ArgumentBlock &arguments,
                     const AttentionTensors &tensors, const KernelPlan &plan,
                     bool isBackward);
 
-/// Makes bodies of `pos.for_heads` complete payloads of their own.
-mlir::LogicalResult completeBodies(const KernelPlan &plan);
+/// Whether a score has what the reference computes beside one of all heads.
+mlir::LogicalResult verifyAllHeads(const KernelPlan &plan);
 
 } // namespace sextant::codegen
 

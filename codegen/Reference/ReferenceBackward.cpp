@@ -187,7 +187,7 @@ void HeadGroup::run() {
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceBackward(const Lowering &lowering) {
   const KernelPlan &plan = lowering.plan;
-  if (plan.scoreHeads && failed(completeBodies(plan)))
+  if (failed(verifyAllHeads(plan)))
     return failure();
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);

@@ -104,7 +104,7 @@ static void runHead(ReferenceBuilder &r, const AttentionTensors &t, Index batch,
 FailureOr<SmallVector<Value>>
 codegen::lowerReferenceAttention(const Lowering &lowering, ReadLog *log) {
   const KernelPlan &plan = lowering.plan;
-  if (plan.scoreHeads && failed(completeBodies(plan)))
+  if (failed(verifyAllHeads(plan)))
     return failure();
   LaunchOperands operands;
   PointLayout layout = addReferenceReads(lowering, operands);

@@ -32,7 +32,7 @@ AllHeadsEmitter::AllHeadsEmitter(OpBuilder &builder, AllHeadsPoint &point,
 /// `unit` words behind the start of the buffer, which is aligned to any vector.
 static Value loadWeight(KernelBuilder &kernel, Value from, int64_t place,
                         int64_t unit) {
-  if (!kernel.target.near.bytes)
+  if (!kernel.target.near.bytes && !kernel.target.isThread)
     return kernel.loadBroadcast(from, {place});
   constexpr int64_t mostBytes = 16;
   int64_t bytes = std::gcd(mostBytes, 4 * std::gcd(place, unit));

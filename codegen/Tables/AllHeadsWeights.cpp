@@ -15,6 +15,12 @@ int64_t codegen::getVectorExtent(Value vector) {
   return type.getDimSize(0);
 }
 
+int64_t codegen::countRowsOfPoint(const Hoisted &hoisted, int64_t heads) {
+  if (hoisted.extent)
+    return hoisted.extent;
+  return hoisted.perHead ? heads : 1;
+}
+
 int64_t codegen::getGroup(int64_t extent) {
   for (int64_t group : {4, 3, 2})
     if (extent % group == 0)

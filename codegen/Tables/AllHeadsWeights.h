@@ -35,6 +35,9 @@ int64_t getVectorExtent(mlir::Value vector);
 /// The first column that a contraction uses.
 int64_t getFirstColumn(pos::ContractOp op);
 
+/// Rows of a hoisted value's buffer at one point, of so many heads.
+int64_t countRowsOfPoint(const Hoisted &hoisted, int64_t heads);
+
 /// Elements of an axis that are streamed at a time: a divisor of the extent,
 /// of about four, for as many independent chains.
 int64_t getGroup(int64_t extent);

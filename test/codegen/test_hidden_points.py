@@ -46,13 +46,26 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("target, name", [*in_turn(CASES, F32), *((WARPS, n) for n in CASES)], ids=str)
-@pytest.mark.parametrize("length", [45, 65])
-def test_nothing_of_them_reaches_a_gradient(target, name, length, tmp_path, monkeypatch):
+def compare(name, length, target, dtype, tmp_path, monkeypatch):
     (tmp_path / "of_the_past.mlir").write_text(of_the_past.text)
     monkeypatch.setenv("SEXTANT_PATH", str(tmp_path))
     uses = CASES[name]
     made = sextant.init_params(uses, heads=3, head_dim=16, seed=1)
     params = {n: t + 0.05 * torch.rand(t.shape) for n, t in made.items()}
-    rows = [torch.randn(1, 3, length, 16) for _ in range(3)]
-    attention_contract.compare(uses, Inputs.drawn(*rows, params), target, torch.float32, name)
+    rows = [torch.randn(1, 3, length, 16).to(dtype).float() for _ in range(3)]
+    return attention_contract.compare(uses, Inputs.drawn(*rows, params), target, dtype, name)
+
+
+@pytest.mark.parametrize(
+    "target, name", [*in_turn(CASES, F32), *((WARPS, n) for n in CASES)], ids=str
+)
+@pytest.mark.parametrize("length", [45, 65])
+def test_nothing_of_them_reaches_a_gradient(target, name, length, tmp_path, monkeypatch):
+    compare(name, length, target, torch.float32, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("length", [45, 65])
+def test_nor_on_tensor_cores(name, length, tmp_path, monkeypatch):
+    found = compare(name, length, WARPS, torch.bfloat16, tmp_path, monkeypatch)
+    assert found == {"forward", "backward"}

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sextant import definitions
+from sextant.attention_text import AttentionKey, attention_module
+from sextant.plans import param_types
+
 ROOT = Path(__file__).resolve().parents[2]
 PER_HEAD = "tensor<?xf32>"
 
@@ -74,6 +78,34 @@ def test_two_blocks_of_a_forward_that_would_spill(sass, uses, params):
     counts = measure(sass, sass.attention(uses, params, (64, 64)), "cuda:sm_90a")
     assert counts.registers > 168
     assert counts.spills == 0
+
+
+def of_all_heads(use, heads, backward):
+    """The text of a direction whose score is of so many heads, of dim 64."""
+    found = definitions.signature([use])
+    trained = tuple(p.name for p in found.params if p.trained) if backward else None
+    types = param_types(found, trained)
+    key = AttentionKey("bf16", 64, (64,), found.uses, types, found.definitions, heads=heads)
+    return attention_module(key, forward=not backward, backward=backward)
+
+
+# Beside these instructions loops over rows of weights run in each pass.
+@pytest.mark.parametrize("use, heads, backward, target, most", [
+    ("talking_heads", 12, False, "cuda:sm_80", 800),
+    ("talking_heads", 16, False, "cuda:sm_90a", 900),
+    ("dape(kerple_log)", 12, False, "cuda:sm_80", 1000),
+    ("dape(kerple_log)", 16, False, "cuda:sm_90a", 1200),
+    ("talking_heads", 12, True, "cuda:sm_80", 1400),
+    ("talking_heads", 16, True, "cuda:sm_90a", 1500),
+    ("dape(kerple_log)", 8, True, "cuda:sm_80", 1900),
+    ("dape(kerple_log)", 16, True, "cuda:sm_90a", 2600),
+])  # fmt: skip
+def test_scores_of_all_heads(sass, use, heads, backward, target, most):
+    """Of a thread 8 scores of each of its heads, and one of all of them."""
+    counts = measure(sass, of_all_heads(use, heads, backward), target)
+    assert counts.scores == 8 * -(-heads // 8)
+    assert counts.spills <= (450 if backward else 0)
+    assert sum(counts.loop.values()) <= most
 
 
 @pytest.mark.parametrize("dim", [64, 128])
@@ -206,7 +238,9 @@ def test_warps_that_share_columns_load_less(sass, target, uses, params, dim, mos
 
 
 @pytest.mark.parametrize(
-    "direction, most", [("attention", 12.8), ("attention_backward", 26.8)], ids=["forward", "backward"]
+    "direction, most",
+    [("attention", 12.8), ("attention_backward", 26.8)],
+    ids=["forward", "backward"],
 )
 def test_columns(sass, direction, most):
     """As many as rows have elements: half more products than without them, forward, and no
@@ -323,7 +357,9 @@ def test_functions_of_scores_are_instructions(sass, tmp_path, monkeypatch, name)
 
 
 @pytest.mark.parametrize(
-    "direction, most", [("attention", 1300), ("attention_backward", 3900)], ids=["forward", "backward"]
+    "direction, most",
+    [("attention", 1300), ("attention_backward", 3900)],
+    ids=["forward", "backward"],
 )
 def test_a_large_payload_stands_in_a_loop(sass, tmp_path, monkeypatch, direction, most):
     """Of 60 operations, written once for 8 scores. Written for each score it would be 4000

@@ -27,10 +27,8 @@ CHUNKS = dict(batch=8, heads=16, kv_heads=16, query=9, key=300)
 # What scores, or rows behind them, ask for that tensor cores do not compute.
 AS_WARPS = {
     "cope": "running sums",
-    "dape": "scores of all heads",
     "deberta": "products with tables",
     "shaw": "weighted rows",
-    "talking_heads": "scores of all heads",
     "transformer_xl": "rows of offsets",
 }
 

@@ -157,7 +157,7 @@ def test_which_encodings_stay_with_warps(encoding):
     assert stays_with_warps(encoding, "bf16") == (as_warps, as_warps)
 
 
-@pytest.mark.parametrize("name", ["xpos", "rope", "t5_bias", "dape"])
+@pytest.mark.parametrize("name", ["xpos", "rope", "t5_bias", "dape", "cope"])
 def test_which_encodings_stay_with_warps_in_f16(name):
     """Those that do in bf16, and one. The README's table has all, which test_readme checks."""
     as_warps = name in AS_WARPS or name == "xpos"

@@ -377,7 +377,7 @@ def test_goals_of_a_gpu():
         (name, length): {
             (t.peer, t.direction, t.goal) for t in timings_of(name, "bf16", length, "cuda")
         }
-        for name in ("plain-128", "rope", "fire", "kerple_log")
+        for name in ("plain-128", "rope", "fire", "kerple_log", "dape", "talking_heads")
         for length in (4096, 2048)
     }
     both = "forward + backward"
@@ -386,6 +386,8 @@ def test_goals_of_a_gpu():
     assert timed["rope", 4096] == {("plain", both, 0.9)}
     assert timed["fire", 2048] == {("plain", both, 0.8), ("flex", both, 1.3)}
     assert ("eager", both, None) in timed["kerple_log", 4096]
+    assert timed["dape", 4096] == {("plain", both, None), ("eager", both, None)}
+    assert timed["talking_heads", 2048] == {("plain", both, None)}
 
 
 def test_draws_are_the_same_everywhere():

@@ -26,4 +26,5 @@ WORKS = {
     "kerple_log": Work(("causal", "kerple_log"), BOTH),
     "fire": Work(("causal", "fire")),
     "dape": Work(("causal", "dape(kerple_log)"), BOTH),
+    "talking_heads": Work(("causal", "talking_heads")),
 }

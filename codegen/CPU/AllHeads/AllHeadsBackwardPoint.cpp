@@ -214,8 +214,8 @@ SmallVector<AllHeadsBackwardPoint::Sums> AllHeadsBackwardPoint::getAllSums() {
   });
   for (const Hoisted &hoisted : plan.hoisted)
     if (hoisted.form == HoistForm::HeadScalar && hoisted.wantsGradient)
-      all.push_back(
-          {hoisted.op->getResult(0), getRowCount(hoisted, weights.getHeads())});
+      all.push_back({hoisted.op->getResult(0),
+                     countRowsOfPoint(hoisted, weights.getHeads())});
   return all;
 }
 

@@ -7,12 +7,6 @@ using namespace mlir;
 using namespace sextant;
 using namespace sextant::codegen;
 
-int64_t codegen::getRowCount(const Hoisted &hoisted, int64_t heads) {
-  if (hoisted.extent)
-    return hoisted.extent;
-  return hoisted.perHead ? heads : 1;
-}
-
 OffsetWindow::OffsetWindow(KernelBuilder &kernel, ArgumentBlock &arguments,
                            const KernelPlan &plan, const SiteOperands &operands,
                            int64_t length, ScratchMemory &scratch)
@@ -26,7 +20,7 @@ OffsetWindow::OffsetWindow(KernelBuilder &kernel, ArgumentBlock &arguments,
       if (hoisted.form != HoistForm::OffsetTable || !element.isF32() ||
           hoisted.operand != pos::RowOperand::query)
         continue;
-      int64_t count = getRowCount(hoisted, plan.scoreHeads);
+      int64_t count = countRowsOfPoint(hoisted, plan.scoreHeads);
       tables.push_back({&hoisted, static_cast<unsigned>(number), rows, count});
       rows += count;
     }

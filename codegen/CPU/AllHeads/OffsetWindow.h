@@ -13,6 +13,7 @@
 
 #include "codegen/Emit/ScratchLayout.h"
 #include "codegen/Rows/PartialSum.h"
+#include "codegen/Tables/AllHeadsWeights.h"
 #include "codegen/Tiles/TilePoint.h"
 
 namespace sextant::codegen {
@@ -56,9 +57,6 @@ private:
   llvm::SmallVector<Rows> tables;
   mlir::Value memory;
 };
-
-/// Rows of a hoisted value's buffer at one point.
-int64_t getRowCount(const Hoisted &hoisted, int64_t heads);
 
 } // namespace sextant::codegen
 

@@ -223,6 +223,8 @@ SmallVector<Value> FragmentBackwardLowering::run() {
 }
 
 FailureOr<SmallVector<Value>> sm80::lowerBackward(const Lowering &lowering) {
+  if (lowering.plan.scoreHeads)
+    return lowerAllHeadsBackward(lowering);
   if (failed(verifyRowGradients(lowering.plan)))
     return failure();
   checkLengths(lowering);

@@ -22,6 +22,7 @@ void codegen::createBlockKernel(const Lowering &lowering, StringRef suffix,
   };
   VectorTarget ofThread;
   ofThread.width = 1;
+  ofThread.isThread = true;
   ofThread.flushingCall = emitWarpCall;
   createKernel(lowering, suffix, operands, ofThread,
                {body.items, noScratch, run});

@@ -18,15 +18,16 @@ bool codegen::standsInLoop(Block &payload) {
   return ops > mostWritten;
 }
 
-Value codegen::reserveNumbers(KernelBuilder &kernel, const ScoreTile &tile,
+Value codegen::reserveNumbers(KernelBuilder &kernel, int64_t count,
                               Block &start) {
   OpBuilder &builder = kernel.builder;
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&start);
-  Value count = LLVM::ConstantOp::create(
-      builder, kernel.loc, builder.getI32IntegerAttr(tile.countScores()));
+  Value numbers = LLVM::ConstantOp::create(
+      builder, kernel.loc,
+      builder.getI32IntegerAttr(static_cast<int32_t>(count)));
   return LLVM::AllocaOp::create(builder, kernel.loc, kernel.pointer, kernel.f32,
-                                count, /*alignment=*/16);
+                                numbers, /*alignment=*/16);
 }
 
 /// How many times the loop runs, as a number that a compiler does not know: it
@@ -77,13 +78,13 @@ Values ColumnLoop::run(ArrayRef<ValueRange> given, size_t results, Body body) {
                 getFirst(group, block) + number);
   };
   for (ValueRange numbers : given) {
-    from.push_back(reserveNumbers(kernel, tile, start));
+    from.push_back(reserveNumbers(kernel, tile.countScores(), start));
     forAll([&](unsigned number, Index place) {
       kernel.store(numbers[number], kernel.advance(from.back(), place));
     });
   }
   for (size_t result = 0; result < results; ++result)
-    to.push_back(reserveNumbers(kernel, tile, start));
+    to.push_back(reserveNumbers(kernel, tile.countScores(), start));
   kernel.loop(0, kernel.fromI32(getGroups()), 1,
               [&](Value group) { emitColumns(group, from, to, body); });
   Values all;

@@ -18,9 +18,8 @@ namespace sextant::codegen {
 /// Whether a payload is so large that it stands in a loop.
 bool standsInLoop(mlir::Block &payload);
 
-/// Memory of the thread for numbers at its scores of a tile, at the start of
-/// the function.
-mlir::Value reserveNumbers(KernelBuilder &kernel, const ScoreTile &tile,
+/// Memory of the thread for so many f32, at the start of the function.
+mlir::Value reserveNumbers(KernelBuilder &kernel, int64_t count,
                            mlir::Block &start);
 
 /// Goes through the scores of a thread, those of 8 columns of a tile at a time.

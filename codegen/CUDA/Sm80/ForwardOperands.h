@@ -18,6 +18,9 @@ struct ForwardOperands : FragmentOperands {
       : FragmentOperands(plan, pos::Side::key),
         tile(makeTile(QueryCount::Many, headDim, valueDims, sharedBytes)) {}
 
+  ForwardOperands(const KernelPlan &plan, const ForwardTile &tile)
+      : FragmentOperands(plan, pos::Side::key), tile(tile) {}
+
   ForwardTile makeTile(QueryCount count, int64_t headDim,
                        llvm::ArrayRef<int64_t> valueDims,
                        int64_t sharedBytes) const {

@@ -33,20 +33,23 @@ static constexpr TileShape tileShapes[] = {{4, 2, 64, 128},
 static constexpr TileShape tileOfFew[] = {{1, 1, 32, 160}};
 static constexpr int64_t mostParts = 16;
 
+ForwardTile::ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims)
+    : query(headDim) {
+  llvm::append_range(values, valueDims);
+}
+
 ForwardTile::ForwardTile(QueryCount count, int64_t headDim,
                          llvm::ArrayRef<int64_t> valueDims,
                          int64_t offsetWindows, int64_t keyWindows,
                          int64_t sharedBytes)
-    : query(headDim) {
+    : ForwardTile(headDim, valueDims) {
   this->offsetWindows = offsetWindows;
   columnWindows = keyWindows;
   bool isFew = count == QueryCount::Few;
   teamThreads = isFew ? 4 : warpLanes;
   int64_t valueColumns = 0;
-  for (int64_t dim : valueDims) {
-    values.push_back(dim);
-    valueColumns += values.back().padded;
-  }
+  for (const SharedRowShape &shape : values)
+    valueColumns += shape.padded;
   for (const TileShape &shape :
        isFew ? llvm::ArrayRef(tileOfFew) : llvm::ArrayRef(tileShapes)) {
     warps = shape.warps;

@@ -23,6 +23,8 @@ enum class QueryCount { Many, Few };
 
 /// A tile of a forward: its sizes, and where its parts lie in shared memory.
 struct ForwardTile : ScoreTile {
+  /// Of rows of such shapes, without sizes of its own.
+  ForwardTile(int64_t headDim, llvm::ArrayRef<int64_t> valueDims);
   /// `offsetWindows` tables over offsets and `keyWindows` vectors over keys of
   /// words of 32 bits are read with each tile. A block has at most
   /// `sharedBytes` of shared memory.

@@ -110,6 +110,8 @@ SumWords SumSinks::getWords(const KernelPlan &plan, bool isHingeProduct) const {
 }
 
 TileWindows::TileWindows(const KernelPlan &plan, pos::Side columnSide) {
+  if (plan.scoreHeads)
+    return;
   for (const Hoisted &hoisted : plan.hoisted) {
     pos::HoistOp op = hoisted.op;
     Type type = op->getResult(0).getType();

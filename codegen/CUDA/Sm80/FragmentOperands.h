@@ -10,7 +10,7 @@ namespace sextant::codegen {
 
 /// Hoisted values that are read with each tile of scores from shared memory:
 /// those over offsets or over columns, of 32 bits, that the score or the mask
-/// uses.
+/// uses. None where the score is of all heads: AllHeadsThreadPoint reads those.
 struct TileWindows {
   TileWindows(const KernelPlan &plan, pos::Side columnSide);
 

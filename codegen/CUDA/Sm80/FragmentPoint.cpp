@@ -131,9 +131,12 @@ Value FragmentPoint::coord(OpBuilder &builder, pos::Side side, int64_t axis) {
   return plan.hasPositions ? getOfRow(side, axis) : index(builder, side);
 }
 
-/// Those of rows past the end are that of the last row.
+/// Those of rows past the end are that of the last row. A score of all heads
+/// reads values of all of them, where it stands.
 void FragmentPoint::loadRowVectors() {
   rowVectors.clear();
+  if (plan.scoreHeads)
+    return;
   for (const Hoisted &hoisted : plan.hoisted) {
     if (hoisted.form != getVectorForm(tile.rowSide) ||
         hoisted.isEmittedInPlace || !isUsedByScores(plan, hoisted))

@@ -21,7 +21,7 @@ static constexpr double leastScale = 0x1p-16;
 static constexpr size_t groupSize = 16;
 
 FragmentForm::FragmentForm(const KernelPlan &plan) {
-  bool isPlain = !plan.score || plan.isAdditive;
+  bool isPlain = !plan.score || (plan.isAdditive && !plan.scoreHeads);
   if (isPlain && plan.scale >= leastScale) {
     payloadFactor = 1.0 / plan.scale;
     exponentFactor = plan.scale * log2e;
@@ -133,15 +133,7 @@ Values FragmentScores::emitVisible(ValueRange products, Value isVisible) {
   Values scores = emitScores(products);
   return kernel.choose(
       isVisible, ValueRange(scores).getTypes(), [&] { return scores; },
-      [&] {
-        Values seen;
-        for (auto [score, element] :
-             llvm::zip_equal(scores, tile.getElements())) {
-          point.setElement(element);
-          seen.push_back(hide(score));
-        }
-        return seen;
-      });
+      [&] { return hideScores(kernel, point, launch.plan, tile, scores); });
 }
 
 Values FragmentScores::emitScores(ValueRange products) {
@@ -196,14 +188,22 @@ Value FragmentScores::emitScore(Value product) {
   return result;
 }
 
-/// The score at the element where the point stands, or that of a hidden key.
-Value FragmentScores::hide(Value score) {
-  Value isSeen = point.exists(pos::Side::key);
-  // Rows of queries past the end are dropped, but not where they are summed up.
-  if (tile.rowSide == pos::Side::key)
-    isSeen = kernel.both(isSeen, point.exists(pos::Side::query));
-  if (pos::MaskOp op = launch.plan.mask)
-    isSeen = kernel.both(
-        isSeen, callPayload(kernel, op.getBody().front(), {}, point).front());
-  return kernel.selectF(isSeen, score, kernel.constantF32(hiddenScore));
+Values codegen::hideScores(KernelBuilder &kernel, FragmentPoint &point,
+                           const KernelPlan &plan, const ScoreTile &tile,
+                           ValueRange scores) {
+  Values seen;
+  for (auto [score, element] : llvm::zip_equal(scores, tile.getElements())) {
+    point.setElement(element);
+    Value isSeen = point.exists(pos::Side::key);
+    // Rows of queries past the end are dropped, but not where they are summed
+    // up.
+    if (tile.rowSide == pos::Side::key)
+      isSeen = kernel.both(isSeen, point.exists(pos::Side::query));
+    if (pos::MaskOp op = plan.mask)
+      isSeen = kernel.both(
+          isSeen, callPayload(kernel, op.getBody().front(), {}, point).front());
+    seen.push_back(
+        kernel.selectF(isSeen, score, kernel.constantF32(hiddenScore)));
+  }
+  return seen;
 }

@@ -24,6 +24,12 @@ struct FragmentForm {
   double exponentFactor = 1.0;
 };
 
+/// The scores of a tile that a thread holds; of what the mask hides, or what
+/// does not exist, those of hidden keys.
+KernelBuilder::Values hideScores(KernelBuilder &kernel, FragmentPoint &point,
+                                 const KernelPlan &plan, const ScoreTile &tile,
+                                 mlir::ValueRange scores);
+
 /// What a pullback gives besides the gradients of scores.
 struct WantedCotangents {
   llvm::SmallVector<const Hoisted *> hoisted;
@@ -71,7 +77,6 @@ private:
   mlir::Value emitScore(mlir::Value product);
   Values pullGroups(mlir::ValueRange products, mlir::ValueRange gradients,
                     const WantedCotangents &wanted, bool isOneLine);
-  mlir::Value hide(mlir::Value score);
   /// Whether the payload stands in a loop over columns.
   bool isLooped() const;
 

@@ -285,7 +285,7 @@ void PositionSums::pullBack(const Hoisted *hoisted, Value cotangent) {
 /// One copy of the pullback stands for all elements of a thread, which are in
 /// memory meanwhile.
 void PositionSums::addInPlace(const Hoisted *hoisted, ValueRange cotangents) {
-  Value memory = reserveNumbers(kernel, tile, start);
+  Value memory = reserveNumbers(kernel, tile.countScores(), start);
   for (auto [number, cotangent] : llvm::enumerate(cotangents))
     kernel.store(cotangent, kernel.advance(memory, {Index(number)}));
   point.setElement({});

@@ -63,8 +63,6 @@ std::string sm80::findForwardObstacle(const Lowering &lowering) {
     return "rows are neither f16 nor bf16";
   if (areMapsTooWide(plan))
     return "mapped rows may grow beyond the range of f16";
-  if (plan.scoreHeads)
-    return "the score is of all heads";
   if (!plan.scans.empty())
     return "the score has running sums";
   if (!plan.offsetProducts.empty() || !plan.rowTables.empty())
@@ -79,6 +77,8 @@ std::string sm80::findForwardObstacle(const Lowering &lowering) {
     columns += SharedRowShape(dim).padded;
   if (countHeadElements(plan) > mostTileDims || columns > mostTileDims)
     return "a row has more than " + std::to_string(mostTileDims) + " elements";
+  if (plan.scoreHeads)
+    return findAllHeadsObstacle(lowering);
   ForwardOperands launch(plan, countHeadElements(plan),
                          getHeadDims(operands.values),
                          lowering.target.near.blockBytes);
@@ -91,6 +91,8 @@ std::string sm80::findBackwardObstacle(const Lowering &lowering) {
   if (std::string obstacle = findForwardObstacle(lowering); !obstacle.empty())
     return obstacle;
   const KernelPlan &plan = lowering.plan;
+  if (plan.scoreHeads)
+    return findAllHeadsBackwardObstacle(lowering);
   pos::SitesOwnerInterface owner = plan.owner;
   OwnerOperands operands = getOwnerOperands(owner);
   BackwardOperands launch(plan, countHeadElements(plan),
@@ -225,6 +227,8 @@ static bool mayHaveFewRegisters(const ForwardOperands &launch,
 }
 
 FailureOr<SmallVector<Value>> sm80::lowerForward(const Lowering &lowering) {
+  if (lowering.plan.scoreHeads)
+    return lowerAllHeadsForward(lowering);
   auto op = cast<pos::AttentionOp>(lowering.getOp());
   checkLengths(lowering);
   int64_t headDim = countHeadElements(lowering.plan);

@@ -13,6 +13,15 @@ std::string findForwardObstacle(const Lowering &lowering);
 /// Likewise a backward; what obstructs its forward does, too.
 std::string findBackwardObstacle(const Lowering &lowering);
 
+/// Of a score of all heads, which has kernels of its own. What obstructs any
+/// forward is no question here, nor what obstructs this one in its backward.
+std::string findAllHeadsObstacle(const Lowering &lowering);
+std::string findAllHeadsBackwardObstacle(const Lowering &lowering);
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerAllHeadsForward(const Lowering &lowering);
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+lowerAllHeadsBackward(const Lowering &lowering);
+
 /// Lowers a forward without an obstacle.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 lowerForward(const Lowering &lowering);
