@@ -90,11 +90,18 @@ def test_beside_others(name, rest, expected, seed):
     hold(case, seed, expected=expected)
 
 
-@pytest.mark.parametrize("query, key", [(200, 70), (40, 300), (300, 300)])
-def test_parts_and_chunks(query, key, seed):
-    """Of queries and of keys, each with sums of its own."""
-    case = Case("dape(kerple_log)", batch=1, heads=2, kv_heads=1, query=query, key=key)
-    hold(replace(case, before=("causal",)), seed)
+@pytest.mark.parametrize(
+    "query, key, batch, items", [(200, 70, 1, 5 * 2), (40, 300, 1, 16), (300, 300, 2, 2 * 16 * 3)]
+)
+def test_parts_and_chunks(query, key, batch, items, seed):
+    """Of queries and of keys, each with sums of its own: as many items as there are
+    multiprocessors, but no part of fewer than 8 tiles of queries."""
+    case = Case("dape(kerple_log)", batch=batch, heads=2, kv_heads=1, query=query, key=key)
+    case = replace(case, before=("causal",))
+    hold(case, seed)
+    inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
+    found = launches_of(case, inputs, "backward", "items")
+    assert [n for name, n in found.items() if name.endswith("_fragments")] == [items]
 
 
 @pytest.mark.parametrize("name", ["talking_heads", "dape(kerple_log)"])

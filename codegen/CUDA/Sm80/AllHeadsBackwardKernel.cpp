@@ -159,7 +159,7 @@ void AllHeadsBackward::copyKeys() {
 }
 
 void AllHeadsBackward::copyQueries(ValueRange walked, Value stage) {
-  Value first = thread.mul(TileWalk::getTile(walked), tile.ofHead.columns);
+  Value first = walk.getFirstColumn(walked);
   queries.copy(batch, first, getStage(stage, 0), tile.heads);
   for (auto [number, rows] : llvm::enumerate(outputGradients))
     rows.copy(batch, first, getStage(stage, tile.getOutputGradients(number)),
@@ -403,7 +403,7 @@ void AllHeadsBackward::addQueryGradient(const WarpHead &head) {
 
 AllHeadsBackward::Carried AllHeadsBackward::emitTile(Carried carried) {
   Value isVisible = walk.isVisible(carried.walk);
-  firstQuery = thread.mul(TileWalk::getTile(carried.walk), tile.ofHead.columns);
+  firstQuery = walk.getFirstColumn(carried.walk);
   Values next = walk.advance(carried.walk);
   Value stage = carried.stage;
   // The tile is there, and nobody reads the one before any more.
@@ -478,15 +478,17 @@ void AllHeadsBackward::emitKeys() {
       thread.less(thread.add(firstKey, fragmentRows - 1), keyLength);
   TileSide side = mask.enter(pos::Side::key, first, count, fragmentRows);
   Index all = kernel.ceilDiv(kernel.fromI32(queryLength), tile.ofHead.columns);
-  Index each = kernel.ceilDiv(all, arguments.getScalar(launch.parts));
-  Index begin = kernel.min(kernel.mul(part, each), all);
-  Index end = kernel.min(kernel.add(begin, each), all);
+  // Parts take turns: under a causal mask the last queries see the most keys.
+  Index parts = arguments.getScalar(launch.parts);
+  walk.turns = kernel.toI32(parts);
+  walk.turn = kernel.toI32(part);
+  Index own = kernel.ceilDiv(kernel.max(kernel.sub(all, part), 0), parts);
   // Nobody reads the rows of the tile before any more.
   thread.synchronizeBlock();
   copyKeys();
   Carried start;
   start.walk =
-      walk.advance(walk.begin(side, kernel.toI32(begin), kernel.toI32(end)));
+      walk.advance(walk.begin(side, thread.constant(0), kernel.toI32(own)));
   start.stage = thread.constant(0);
   kernel.when(walk.isThere(start.walk),
               [&] { copyQueries(start.walk, start.stage); });
@@ -537,20 +539,15 @@ void codegen::createAllHeadsFragmentBackward(
       return asShort(kernel, arguments.getScalar(number));
     };
     return ItemSpace(kernel,
-                     {scalar(launch.parts),
-                      asShort(kernel, arguments.getSize(launch.sites.query, 0)),
-                      scalar(launch.chunks)});
+                     {asShort(kernel, arguments.getSize(launch.sites.query, 0)),
+                      scalar(launch.chunks), scalar(launch.parts)});
   };
   auto run = [&](ThreadBuilder &thread, ArgumentBlock &arguments,
                  const Items &items) {
-    KernelBuilder &kernel = thread.kernel;
     AllHeadsBackward emitter(thread, arguments, launch);
     emitter.clearSums();
-    Index parts = arguments.getScalar(launch.parts);
-    items.forEach([&](const Item &item) {
-      // The last part first: under a causal mask it sees the most keys.
-      emitter.emit(item[1], item[2], kernel.sub(kernel.sub(parts, 1), item[0]));
-    });
+    items.forEach(
+        [&](const Item &item) { emitter.emit(item[0], item[1], item[2]); });
   };
   const AllHeadsBackwardTile &tile = launch.tile;
   createBlockKernel(

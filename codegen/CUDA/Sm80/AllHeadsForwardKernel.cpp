@@ -194,8 +194,7 @@ AllHeadsForward::Sums AllHeadsForward::addTile(const WarpHead &head,
 
 void AllHeadsForward::emitTile(Values &walked, SmallVectorImpl<Sums> &sums,
                                Index batch) {
-  int64_t columns = launch.tile.columns;
-  Value firstKey = thread.mul(TileWalk::getTile(walked), columns);
+  Value firstKey = walk.getFirstColumn(walked);
   Value isVisible = walk.isVisible(walked);
   // Keys are there, and nobody reads scores and values of the tile before.
   thread.waitForCopies(0);
@@ -205,9 +204,8 @@ void AllHeadsForward::emitTile(Values &walked, SmallVectorImpl<Sums> &sums,
   emitProducts();
   thread.synchronizeBlock();
   Values next = walk.advance(walked);
-  kernel.when(walk.isThere(next), [&] {
-    copyKeys(batch, thread.mul(TileWalk::getTile(next), columns));
-  });
+  kernel.when(walk.isThere(next),
+              [&] { copyKeys(batch, walk.getFirstColumn(next)); });
   thread.commitCopies();
   emitPayload(firstKey);
   thread.waitForCopies(1);
@@ -269,9 +267,8 @@ void AllHeadsForward::emit(Index batch, Index number, Index split) {
   Index end = kernel.min(kernel.add(begin, each), tiles);
   Values walked =
       walk.advance(walk.begin(side, kernel.toI32(begin), kernel.toI32(end)));
-  kernel.when(walk.isThere(walked), [&] {
-    copyKeys(batch, thread.mul(TileWalk::getTile(walked), launch.tile.columns));
-  });
+  kernel.when(walk.isThere(walked),
+              [&] { copyKeys(batch, walk.getFirstColumn(walked)); });
   thread.commitCopies();
   SmallVector<Sums> sums(heads.size());
   for (Sums &own : sums)

@@ -29,8 +29,9 @@ static constexpr int64_t mostSums = 128;
 /// Items that fill a GPU of 128 multiprocessors, of which some run two at a
 /// time.
 static constexpr int64_t enoughItems = 256;
-/// Items of a backward, two rounds of an H100; sums of dQ, at most.
-static constexpr int64_t wantedItems = 264, mostChunks = 16;
+/// Items of a backward: of an H100 and an H200 each multiprocessor runs one,
+/// and all have the same work. Sums of dQ, at most.
+static constexpr int64_t wantedItems = 132, mostChunks = 16;
 /// Tiles of queries of a part, at least, and queries whose statistics one item
 /// of the launch before computes.
 static constexpr int64_t tilesOfPart = 8, statisticsBlock = 64;
@@ -189,19 +190,26 @@ private:
 };
 } // namespace
 
+/// As many parts as leave few chunks, each of which has a sum of dQ, and as
+/// many of those as there are items for.
 void AllHeadsBackwardLowering::cut() {
   auto countTiles = [&](Value rows) {
     return sizes.ceilDiv(lowering.getDim(rows, 2),
                          sizes.constant(launch.tile.ofHead.columns));
   };
+  auto divide = [&](Value a, Value b) {
+    return sizes.create<arith::DivSIOp>(a, b);
+  };
   Value one = sizes.constant(1);
   Value batch = sizes.max(lowering.getDim(op.getQuery(), 0), one);
-  Value wanted = sizes.ceilDiv(sizes.constant(wantedItems), batch);
-  Value most = sizes.min(countTiles(op.getKey()), sizes.constant(mostChunks));
-  chunks = sizes.max(sizes.min(wanted, most), one);
+  Value wanted = sizes.max(divide(sizes.constant(wantedItems), batch), one);
   Value mostParts =
       sizes.ceilDiv(countTiles(op.getQuery()), sizes.constant(tilesOfPart));
-  parts = sizes.max(sizes.min(sizes.ceilDiv(wanted, chunks), mostParts), one);
+  parts =
+      sizes.min(sizes.ceilDiv(wanted, sizes.constant(mostChunks)), mostParts);
+  parts = sizes.max(parts, one);
+  Value most = sizes.min(countTiles(op.getKey()), sizes.constant(mostChunks));
+  chunks = sizes.max(sizes.min(divide(wanted, parts), most), one);
 }
 
 void AllHeadsBackwardLowering::addReads() {

@@ -68,7 +68,7 @@ protected:
   }
   mlir::Value getStage(mlir::Value place);
   mlir::Value getFirstColumn(mlir::ValueRange walked) {
-    return thread.mul(TileWalk::getTile(walked), shape.columns);
+    return walk.getFirstColumn(walked);
   }
 
   /// Runs `tile`, which gives what it leaves, for the tiles `first` to `end` -

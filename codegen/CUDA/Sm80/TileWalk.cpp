@@ -35,8 +35,16 @@ Value TileWalk::isThere(ValueRange state) {
   return thread.less(getTile(state), end);
 }
 
+Value TileWalk::getFirstOf(Value tile) {
+  if (turns)
+    tile = arith::AddIOp::create(
+        kernel.builder, kernel.loc, turn,
+        arith::MulIOp::create(kernel.builder, kernel.loc, tile, turns));
+  return thread.mul(tile, shape.columns);
+}
+
 Value TileWalk::isWhole(ValueRange state) {
-  Value first = thread.mul(getTile(state), shape.columns);
+  Value first = getFirstColumn(state);
   return thread.less(thread.add(first, shape.columns - 1), length);
 }
 
@@ -59,8 +67,7 @@ Values TileWalk::classify(Value base) {
   Value tile = thread.add(base, thread.lane);
   Value isTile = thread.less(tile, end);
   Value last = thread.add(end, -1);
-  Index first = kernel.fromI32(
-      thread.mul(thread.select(isTile, tile, last), shape.columns));
+  Index first = kernel.fromI32(getFirstOf(thread.select(isTile, tile, last)));
   Index count =
       kernel.min(shape.columns, kernel.sub(kernel.fromI32(length), first));
   pos::Side side = shape.getColumnSide();

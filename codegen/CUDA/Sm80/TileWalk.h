@@ -29,6 +29,9 @@ public:
   /// Whether all rows of the block exist (i1), where scores of those that do
   /// not are hidden, too.
   mlir::Value areRowsWhole;
+  /// Where blocks take turns: a block's tiles are every `turns`-th one, from
+  /// number `turn` on (i32; null: all). They are counted among themselves.
+  mlir::Value turns, turn;
 
   /// Stands before the tiles `first` to `end` - 1 (i32) of some rows; gives the
   /// state.
@@ -40,11 +43,16 @@ public:
   /// whether all its columns exist (i1), and whether all its scores do and the
   /// mask shows them (i1).
   static mlir::Value getTile(mlir::ValueRange state) { return state[0]; }
+  /// Its first column (i32).
+  mlir::Value getFirstColumn(mlir::ValueRange state) {
+    return getFirstOf(getTile(state));
+  }
   mlir::Value isThere(mlir::ValueRange state);
   mlir::Value isWhole(mlir::ValueRange state);
   mlir::Value isVisible(mlir::ValueRange state);
 
 private:
+  mlir::Value getFirstOf(mlir::Value tile);
   mlir::Value withRows(mlir::Value condition);
   Values classify(mlir::Value base);
   /// The number of a tile among the 32 that are known with it.
