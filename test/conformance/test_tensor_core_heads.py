@@ -4,6 +4,7 @@ nobody has waited for are NaN."""
 
 from dataclasses import replace
 
+import attention_contract
 import pytest
 import torch
 from attention_contract import launches_on_tensor_cores, run
@@ -102,6 +103,23 @@ def test_parts_and_chunks(query, key, batch, items, seed):
     inputs = make_inputs(case, seed, torch.bfloat16).cast(torch.bfloat16)
     found = launches_of(case, inputs, "backward", "items")
     assert [n for name, n in found.items() if name.endswith("_fragments")] == [items]
+
+
+@pytest.mark.parametrize("scale", [-0.5, 0.0, 1e-6])
+def test_scales(scale, seed):
+    shape = dict(batch=1, heads=3, kv_heads=3, query=20, key=40)
+    hold(Case("dape(alibi)", **shape, scale=scale), seed)
+
+
+def test_several_values(seed):
+    shape = dict(batch=1, heads=9, kv_heads=3, query=20, key=40)
+    case = Case("talking_heads", **shape)
+    inputs = make_inputs(case, seed, torch.bfloat16)
+    other = make_inputs(Case("causal", **shape, value_dim=24), seed + 1, torch.bfloat16)
+    inputs.values += other.values
+    inputs.output_grads += other.output_grads
+    found = attention_contract.compare(case.uses, inputs, TARGET, torch.bfloat16, case)
+    assert found == BOTH
 
 
 @pytest.mark.parametrize("name", ["talking_heads", "dape(kerple_log)"])
