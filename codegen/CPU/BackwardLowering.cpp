@@ -337,14 +337,10 @@ void BackwardLowering::launchMain() {
 Value BackwardLowering::finish(pos::RowOperand operand, Value rows, Type type,
                                Value partials, ArrayRef<Value> unmapped,
                                const Twine &suffix) {
-  FinishedRows finished;
-  finished.operand = operand;
-  finished.rows = rows;
-  finished.type = cast<RankedTensorType>(type);
-  finished.partials = partials;
-  finished.unmapped = unmapped;
-  return launchFinish(lowering, suffix.str(), tables, finished,
-                      launch.tableGradients);
+  return launchFinish(
+      lowering, suffix.str(), tables,
+      {operand, rows, cast<RankedTensorType>(type), partials, unmapped},
+      launch.tableGradients);
 }
 
 /// What is added to query rows has the sum of their gradients.

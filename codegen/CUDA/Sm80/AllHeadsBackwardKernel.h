@@ -8,6 +8,7 @@
 #include "codegen/CUDA/Sm80/BackwardTile.h"
 #include "codegen/CUDA/Sm80/FragmentOperands.h"
 #include "codegen/Rows/PayloadGradients.h"
+#include <array>
 
 namespace sextant::codegen {
 
@@ -25,7 +26,7 @@ struct AllHeadsBackwardOperands : FragmentOperands, PayloadSums {
   unsigned packed = 0;                         ///< the packed weights
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
   /// By `Statistic`, [B, H, padded queries] x f32.
-  unsigned statistics[statisticsCount] = {};
+  std::array<unsigned, statisticsCount> statistics{};
   /// Scalars: of the tiles of keys, and of those of queries.
   unsigned chunks = 0, parts = 0;
   /// [chunks, B, H, padded queries, row] x f32, to which items add.

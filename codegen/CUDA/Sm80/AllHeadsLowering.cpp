@@ -8,6 +8,7 @@
 
 #include "codegen/CUDA/Sm80/AllHeadsBackwardKernel.h"
 #include "codegen/CUDA/Sm80/AllHeadsForwardKernel.h"
+#include "codegen/CUDA/Sm80/BackwardOperands.h"
 #include "codegen/CUDA/Sm80/Sm80Lowerings.h"
 #include "codegen/Rows/AttentionLaunch.h"
 #include "codegen/Rows/Delta.h"
@@ -219,12 +220,7 @@ void AllHeadsBackwardLowering::addReads() {
   launch.packed = operands.read(tables.packed);
   for (Value gradient : op.getOutputGradients())
     launch.outputGradients.push_back(operands.read(gradient));
-  auto number = [&](Statistic statistic) -> unsigned & {
-    return launch.statistics[static_cast<int64_t>(statistic)];
-  };
-  number(Statistic::NegativeShift) = operands.read(statistics.negativeShift);
-  number(Statistic::InverseSum) = operands.read(statistics.inverseSum);
-  number(Statistic::NegativeDelta) = operands.read(statistics.negativeDelta);
+  launch.statistics = readStatistics(operands, statistics);
 }
 
 /// Of the gradients of rows of keys or values.
@@ -272,12 +268,8 @@ void AllHeadsBackwardLowering::launchMain() {
 Value AllHeadsBackwardLowering::finish(pos::RowOperand operand, Value rows,
                                        Type type, Value partials,
                                        const Twine &name) {
-  FinishedRows finished;
-  finished.operand = operand;
-  finished.rows = rows;
-  finished.type = cast<RankedTensorType>(type);
-  finished.partials = partials;
-  return launchFinish(lowering, name.str(), tables, finished,
+  return launchFinish(lowering, name.str(), tables,
+                      {operand, rows, cast<RankedTensorType>(type), partials},
                       launch.tableGradients);
 }
 

@@ -99,12 +99,7 @@ void FragmentBackwardLowering::addReads() {
   launch.read(lowering, tables, operands);
   for (Value gradient : op.getOutputGradients())
     launch.outputGradients.push_back(operands.read(gradient));
-  auto number = [&](Statistic statistic) -> unsigned & {
-    return launch.statistics[static_cast<int64_t>(statistic)];
-  };
-  number(Statistic::NegativeShift) = operands.read(statistics.negativeShift);
-  number(Statistic::InverseSum) = operands.read(statistics.inverseSum);
-  number(Statistic::NegativeDelta) = operands.read(statistics.negativeDelta);
+  launch.statistics = readStatistics(operands, statistics);
 }
 
 /// Whether the gradients of rows that the kernel has are not yet those of the
@@ -173,12 +168,8 @@ void FragmentBackwardLowering::launchMain() {
 Value FragmentBackwardLowering::finish(pos::RowOperand operand, Value rows,
                                        Type type, Value partials,
                                        const Twine &name) {
-  FinishedRows finished;
-  finished.operand = operand;
-  finished.rows = rows;
-  finished.type = cast<RankedTensorType>(type);
-  finished.partials = partials;
-  return launchFinish(lowering, name.str(), tables, finished,
+  return launchFinish(lowering, name.str(), tables,
+                      {operand, rows, cast<RankedTensorType>(type), partials},
                       launch.tableGradients);
 }
 

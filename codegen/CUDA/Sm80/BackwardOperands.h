@@ -5,7 +5,9 @@
 
 #include "codegen/CUDA/Sm80/BackwardTile.h"
 #include "codegen/CUDA/Sm80/FragmentOperands.h"
+#include "codegen/Rows/Delta.h"
 #include "codegen/Rows/PayloadGradients.h"
+#include <array>
 
 namespace sextant::codegen {
 
@@ -33,6 +35,14 @@ struct SumSinks {
 inline bool isSumUnordered(pos::SitesOwnerInterface backward) {
   return llvm::cast<pos::AttentionBackwardOp>(backward.getOperation())
       .getUnordered();
+}
+
+/// Adds them to the operands of a launch; gives their numbers, by `Statistic`.
+inline std::array<unsigned, statisticsCount>
+readStatistics(LaunchOperands &operands, const RowStatistics &statistics) {
+  return {operands.read(statistics.negativeShift),
+          operands.read(statistics.inverseSum),
+          operands.read(statistics.negativeDelta)};
 }
 
 /// A head of queries, as numbers of what this lowering has made contiguous
@@ -68,7 +78,7 @@ struct BackwardOperands : FragmentOperands, PayloadSums {
   BackwardTile tile;
   llvm::SmallVector<unsigned> outputGradients; ///< one per value
   /// By `Statistic`, [B, H, padded queries] x f32.
-  unsigned statistics[statisticsCount] = {};
+  std::array<unsigned, statisticsCount> statistics{};
   unsigned chunks = 0; ///< a scalar
   /// [chunks, B, H, padded queries, row] x f32, of which a chunk sees some; if
   /// in any order [1, B, H, ...], to which all chunks add.
