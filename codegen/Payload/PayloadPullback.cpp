@@ -23,7 +23,7 @@ PayloadPullback::PayloadPullback(PayloadEmitter &forward, Block &payload,
     : forward(forward), builder(forward.builder), point(forward.point),
       payload(payload) {
   for (Value ct : cotangents)
-    seeds.push_back(ct && point.getLanes() > 1 ? forward.toLanes(ct) : ct);
+    seeds.push_back(ct ? forward.toLanes(ct) : ct);
 }
 
 //===----------------------------------------------------------------------===//

@@ -229,10 +229,8 @@ void AllHeadsBackward::storeRounded(Value number, int64_t from, int64_t head) {
       thread.add(thread.add(thread.mul(point.query, tile.roundedRowBytes),
                             thread.mul(chunkOfRow, chunkBytes)),
                  thread.mul(thread.rem(point.key, 8), 2)));
-  Value word = thread.toElements(number, kernel.constantF32(0));
-  thread.storeShared(
-      arith::TruncIOp::create(kernel.builder, kernel.loc, kernel.i16, word),
-      thread.advance(own, from + head * tile.roundedBytes));
+  storeElement(thread, number,
+               thread.advance(own, from + head * tile.roundedBytes));
 }
 
 void AllHeadsBackward::emitPayload(Value isVisible) {

@@ -1,5 +1,4 @@
-//===- AllHeadsBackwardKernel.h - Gradients of all heads' scores -*- C++
-//-*-===//
+//===- AllHeadsBackwardKernel.h - Gradients of all heads --------*- C++ -*-===//
 
 #ifndef SEXTANT_CODEGEN_CUDA_SM80_ALLHEADSBACKWARDKERNEL_H
 #define SEXTANT_CODEGEN_CUDA_SM80_ALLHEADSBACKWARDKERNEL_H
@@ -43,9 +42,8 @@ struct AllHeadsBackwardOperands : FragmentOperands, PayloadSums {
 ///   for each tile of 16 keys of the chunk:
 ///     for each tile of 16 queries of the part that sees some of them:
 ///       each warp: S = Q K^T, dP = dO V^T of its heads, to shared memory
-///       each thread: the payload at its query and key, of all heads; P, and
-///       the
-///         pullback of P (dP - delta), dS
+///       each thread: the payload at its query and key, of all heads; P;
+///         the pullback of P (dP - delta), dS
 ///       each warp: dV += P^T dO, dK += dS^T Q, dQ += dS K of its heads
 ///       gradients of what the payload reads, of the tile's points
 ///     dK and dV of each head

@@ -138,12 +138,9 @@ void AllHeadsGradientPoint::keep(int64_t row, Index first, ValueRange values) {
       thread.advance(getShared(tile.getScores() + row * bytes),
                      thread.add(thread.mul(kernel.toI32(first), bytes),
                                 thread.mul(thread.thread, elementBytes)));
-  for (auto [number, value] : llvm::enumerate(values)) {
-    Value word = thread.toElements(value, kernel.constantF32(0));
-    thread.storeShared(
-        arith::TruncIOp::create(kernel.builder, kernel.loc, kernel.i16, word),
-        thread.advance(to, static_cast<int64_t>(number) * bytes));
-  }
+  for (auto [number, value] : llvm::enumerate(values))
+    storeElement(thread, value,
+                 thread.advance(to, static_cast<int64_t>(number) * bytes));
 }
 
 static const AllHeadsSums::Matrix &find(const AllHeadsSums &sums,

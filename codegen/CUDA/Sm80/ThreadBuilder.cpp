@@ -19,6 +19,15 @@ static void setNumber(ThreadBuilder &thread, Value number) {
   thread.warp = thread.div(number, warpLanes);
 }
 
+void sextant::codegen::storeElement(ThreadBuilder &thread, Value number,
+                                    Value address) {
+  KernelBuilder &kernel = thread.kernel;
+  Value word = thread.toElements(number, kernel.constantF32(0));
+  thread.storeShared(
+      arith::TruncIOp::create(kernel.builder, kernel.loc, kernel.i16, word),
+      address);
+}
+
 void sextant::codegen::keepNumber(ThreadBuilder &thread) {
   setNumber(thread, thread.shuffleXor(thread.thread, 0));
 }

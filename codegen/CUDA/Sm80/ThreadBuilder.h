@@ -100,6 +100,10 @@ private:
   int64_t parts, bytesOfPart; ///< of the block
 };
 
+/// Stores a number, rounded to an element, in shared memory.
+void storeElement(ThreadBuilder &thread, mlir::Value number,
+                  mlir::Value address);
+
 /// The thread's numbers in its block, in its warp and of its warp come from a
 /// register from here on: the assembler cannot read anew what a shuffle gave.
 void keepNumber(ThreadBuilder &thread);
